@@ -11,6 +11,7 @@ from mqdlq.ledger import MessageRepair, Run
 from mqdlq.model import Action, Step
 from mqdlq.mqi.archived_messages import browse_with_properties
 from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
+from mqdlq.stages.execute.controls.chain import ControlChain
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkList
 from mqdlq.stages.repairing.changes import check_body
@@ -26,23 +27,24 @@ def needs_copy(step: Step, run: Run) -> bool:
 
 
 def archive_messages(
-    execution: Execution, work: WorkList, cursor: BrowseCursor, room: int | None
+    execution: Execution, work: WorkList, cursor: BrowseCursor, controls: ControlChain
 ) -> dict[int, str]:
     """Archive the messages whose next step needs a copy; return the copies' steady digests.
 
-    `room` is how many messages the pass moves at most, None if that is not known: no more copies
-    are made.
+    If the controls know how many messages the pass moves at most, no more copies are made. Then a
+    message that is held for the rest of the run gets none, so that it takes no other one's place.
 
     Copies are made by browse, before any message is got. They are read back before any message is
     moved, also the copies of an earlier pass. A copy holds the whole message with its properties.
     The changes of a message to be delivered repaired are recorded with its copy. If its body does
     not allow them, that is recorded, and the message is neither archived nor moved.
     """
-    run, ledger = execution.run, execution.ledger
+    run, ledger, room = execution.run, execution.ledger, controls.room
     due = {
         item.message.message_id
         for item in work.items
         if (step := item.due_step) and needs_copy(step, run) and item.hold is None
+        if room is None or not controls.is_held_to_the_end(item)
     }
     if not due:
         return {}

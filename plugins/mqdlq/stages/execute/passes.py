@@ -58,7 +58,7 @@ def make_pass(execution: Execution) -> PassResult:
         skip_leased_messages(work, execution)
         controls = open_controls(execution)
         controls.observe_queue(work, cursor)
-        copies = archive_messages(execution, work, cursor, controls.room)
+        copies = archive_messages(execution, work, cursor, controls)
         limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
         booking = AttemptRecorder(execution, plan_id, destinations.explain_failure, controls)

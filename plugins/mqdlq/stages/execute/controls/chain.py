@@ -99,6 +99,11 @@ class ControlChain:
         for control in self._controls:
             control.spread_holds()
 
+    def is_held_to_the_end(self, item: WorkItem) -> bool:
+        """Return whether a control holds a message for the rest of the run."""
+        hold = self._find_hold(item)
+        return hold is not None and hold.until is None
+
     def _find_hold(self, item: WorkItem) -> Hold | None:
         if (step := item.due_step or item.exhausted_step) is None:
             return None

@@ -361,6 +361,20 @@ def test_a_budget_does_not_tear_a_group(world: World) -> None:
     assert list(second.values()) == ["delivered", "delivered"]
 
 
+def test_a_group_that_exceeds_a_budget_does_not_keep_other_discards_from_the_archive(
+    world: World,
+) -> None:
+    letter(world, b"1", 1)
+    letter(world, b"2", 2)
+    letter(world, b"3", 3, last=True)
+    world.dead_letter(b"4")
+    world.dead_letter(b"5")
+
+    outcomes = world.handle("WAIT(NO)\nACTION(DISCARD)", **GROUPS, limits={"messages_per_run": 2})
+
+    assert list(outcomes.values()) == ["not_attempted"] * 3 + ["discarded"] * 2
+
+
 def test_a_step_of_a_ramp_moves_a_group_as_a_whole(world: World) -> None:
     two(world)
     two(world, group=b"h")
