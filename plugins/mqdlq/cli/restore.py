@@ -17,7 +17,7 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import HandlerError, MqDlqError, RestoreError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import ArchivedCopy, open_ledger
-from mqdlq.stages.repairing.changes import describe_fields
+from mqdlq.stages.report.controls.repairs import describe_fields
 from mqdlq.stages.report.wording import count, moment, place, span, visible
 from mqdlq.stages.restore.listing import ListedCopy, Restorability, list_copies, sort_newest_first
 

@@ -18,8 +18,8 @@ from mqdlq.ledger import Ledger, Run
 from mqdlq.model import Action, PlannedMessage, Step
 from mqdlq.stages.approve import PlanReview
 from mqdlq.stages.page_paths import Paths
-from mqdlq.stages.repairing.changes import describe_changes
 from mqdlq.stages.repairing.planned import find_all_changes
+from mqdlq.stages.report.controls.repairs import describe_changes
 from mqdlq.stages.report.rendering.markdown import code, link, plain
 from mqdlq.stages.report.report_sources import NO_RULE, WrittenRule, written_rules
 from mqdlq.stages.report.wording import count, moment, place, span, target

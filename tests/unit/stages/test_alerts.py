@@ -16,7 +16,7 @@ from mqdlq.ledger.tables.runs import alerts, causes
 from mqdlq.stages.alerts import Alert, Facts, alerts_of, lasting_events, start_failure_alerts
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report.building import read_report
-from mqdlq.stages.report.ramp_rows import ramp_in_words
+from mqdlq.stages.report.controls.ramps import ramp_in_words
 from mqdlq.stages.report.wording import expiry_in_words
 from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.world import World

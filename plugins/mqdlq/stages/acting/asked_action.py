@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
-from mqdlq.errors import MqDlqError
+from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers.operation import GuardedAction
 from mqdlq.model import Action, PutAuthority
 from mqdlq.rules import Rule
+from mqdlq.stages.repairing.repair import Repair, parse_repair
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._/%]{1,48}")
 
@@ -89,12 +90,16 @@ _VERBS: Final[Mapping[Action, Verb]] = {
 
 @dataclass(frozen=True, slots=True)
 class AskedAction:
-    """An action with its target; without a queue, a restoration goes to the dead-letter queue."""
+    """An action with its target; without a queue, a restoration goes to the dead-letter queue.
+
+    `repair` has the fields that a RETRY or FWD changes of the messages, None for none.
+    """
 
     verb: Verb
     to_queue: str = ""
     to_queue_manager: str = ""
     header: bool = True
+    repair: Repair | None = None
 
     @property
     def rule(self) -> str:
@@ -125,13 +130,18 @@ class AskedAction:
         if self.verb in {Verb.FORWARD, Verb.RESTORE}:
             given |= {"to_queue": self.to_queue, "to_queue_manager": self.to_queue_manager}
             given |= {"header": "yes" if self.header else "no"}
+        if self.repair is not None:
+            ccsid = self.repair.coded_char_set_id
+            given |= {"repair_format": self.repair.format or ""}
+            given |= {"repair_ccsid": "" if ccsid is None else str(ccsid)}
         return {name: value for name, value in given.items() if value}
 
 
 def parse_action(given: Mapping[str, str]) -> AskedAction | None:
-    """Parse the fields action, to_queue, to_queue_manager and header; None without an action.
+    """Parse an action and its fields; None without an action. Raises ActionError.
 
-    Raises ActionError.
+    The fields are to_queue, to_queue_manager and header, and for messages that are put
+    repair_format and repair_ccsid, which are empty for a value that stays.
     """
     value = given.get("action", "").strip()
     if not value:
@@ -140,8 +150,9 @@ def parse_action(given: Mapping[str, str]) -> AskedAction | None:
         known = ", ".join(Verb)
         raise ActionError("action", f"found {value[:40]!r}", f"one of {known}")
     verb = Verb(value)
+    repair = _repair(given) if verb in {Verb.RETRY, Verb.FORWARD} else None
     if verb not in {Verb.FORWARD, Verb.RESTORE}:
-        return AskedAction(verb)
+        return AskedAction(verb, repair=repair)
     queue = _name("to_queue", given)
     manager = _name("to_queue_manager", given)
     if not queue and (verb is Verb.FORWARD or manager):
@@ -155,7 +166,26 @@ def parse_action(given: Mapping[str, str]) -> AskedAction | None:
             "without it a message cannot go back to its dead-letter queue",
             "another queue, or header=yes",
         )
-    return AskedAction(verb, queue, manager, header == "yes")
+    if repair is not None and header == "yes":
+        raise ActionError(
+            "header", "a message that keeps its MQDLH cannot be repaired", "header=no for a repair"
+        )
+    return AskedAction(verb, queue, manager, header == "yes", repair)
+
+
+def _repair(given: Mapping[str, str]) -> Repair | None:
+    """Return the repair of the form, None if both fields are empty."""
+    written, ccsid = (given.get(name, "").strip() for name in ("repair_format", "repair_ccsid"))
+    if ccsid and not ccsid.isdecimal():
+        raise ActionError("repair_ccsid", f"found {ccsid[:40]!r}", "a number such as 1208")
+    wanted = {"format": written, "coded_char_set_id": int(ccsid) if ccsid else None}
+    try:
+        return parse_repair({name: value for name, value in wanted.items() if value} or None)
+    except HandlerError as error:
+        where, _, rest = error.text.partition(": ")
+        fault, _, expected = rest.partition("; expected ")
+        field = "repair_format" if where == "repair.format" else "repair_ccsid"
+        raise ActionError(field, fault, expected) from error
 
 
 def action_of_rule(rule: Rule) -> AskedAction | None:

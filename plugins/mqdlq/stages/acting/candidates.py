@@ -10,10 +10,14 @@ from typing import Any, Final
 
 from mqdlq.causes.fingerprint import find_cause
 from mqdlq.constants import MQPER
+from mqdlq.lake.row_search import is_one_of, search_rows
+from mqdlq.lake.snapshots import find_snapshot, read_manifest
 from mqdlq.ledger import Hold, Ledger
-from mqdlq.model import MessageClass, Outcome
+from mqdlq.model import Action, MessageClass, Outcome, PutAuthority, Step
 from mqdlq.stages.acting.asked_action import AskedAction, Verb
 from mqdlq.stages.finding import FoundMessage, MessageFilter, find_by_keys, iterate_messages
+from mqdlq.stages.repairing.changes import COLUMNS, find_changes
+from mqdlq.stages.report.controls.repairs import describe_changes
 from mqdlq.stages.report.wording import cause_in_words, moment, place
 from mqdlq.stages.restore.listing import ListedCopy, Restorability, list_copies
 
@@ -53,7 +57,8 @@ class Candidate:
     """A selected message; `number` counts equal messages, which have one key.
 
     `cause`, `state`, `destination` and `persistence` are words. `size` is in bytes.
-    `obstacle` says why it is left out, "" if it can be acted on.
+    `obstacle` says why it is left out, "" if it can be acted on. `changes` are the changes of a
+    repair in words.
     """
 
     message_key: str
@@ -68,6 +73,7 @@ class Candidate:
     persistence: str = "not known"
     expires_at: datetime | None = None
     obstacle: str = ""
+    changes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,8 @@ def find_candidates(selection: Selection, asked: AskedAction, sources: Sources) 
         )
         for one in found
     ]
+    if asked.repair is not None:
+        candidates = _repaired(candidates, found, asked, sources)
     missing = sorted(set(selection.message_keys) - set(keys))
     return [*candidates, *map(_unknown, missing)]
 
@@ -134,6 +142,45 @@ def _candidate(one: FoundMessage, obstacle: str) -> Candidate:
         expires_at=one.expires_at,
         obstacle=obstacle,
     )
+
+
+def _repaired(
+    candidates: list[Candidate],
+    found: list[FoundMessage],
+    asked: AskedAction,
+    sources: Sources,
+) -> list[Candidate]:
+    """Return the candidates with the changes of the repair, or with why it cannot be made."""
+    places = {find_snapshot(sources.lake_root, name) for name in {one.snapshot_id for one in found}}
+    sizes = {place: read_manifest(place).counts.full for place in places}
+    keys = [(bytes.fromhex(one.message_key),) for one in found]
+    wanted = [is_one_of(keys, "message_key")]
+    rows = {
+        row["message_key"].hex(): row
+        for _, row in search_rows(sizes, wanted, ["message_key", *COLUMNS])
+    }
+    return [
+        _with_changes(candidate, one, rows.get(one.message_key), asked)
+        for candidate, one in zip(candidates, found, strict=True)
+    ]
+
+
+def _with_changes(
+    candidate: Candidate, one: FoundMessage, row: Mapping[str, Any] | None, asked: AskedAction
+) -> Candidate:
+    if candidate.obstacle or asked.repair is None:
+        return candidate
+    if row is None or one.cls not in {MessageClass.DEAD_LETTER, MessageClass.NO_DLH}:
+        return replace(candidate, obstacle="its MQDLH is not valid, so that it is not repaired")
+    is_retry = asked.verb is Verb.RETRY
+    target_q = one.dest_q_name if is_retry else asked.to_queue
+    target_q_mgr = one.dest_q_mgr_name if is_retry else asked.to_queue_manager
+    action = Action.RETRY if is_retry else Action.FWD
+    step = Step(1, 1, action, target_q, target_q_mgr, False, PutAuthority.DEF, 1)
+    changes = find_changes(asked.repair, step, one.queue_manager, row)
+    if changes.refusal:
+        return replace(candidate, obstacle=changes.refusal)
+    return replace(candidate, changes=describe_changes(changes))
 
 
 def _unknown(key: str) -> Candidate:

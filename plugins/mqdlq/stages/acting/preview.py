@@ -88,6 +88,8 @@ class Preview:
         given: dict[str, Any] = {"message_keys": keys, "dry_run": dry_run, "why": why or None}
         if self.asked.verb is not Verb.RESTORE:
             first = self.ready[0]
+            if self.asked.repair is not None:
+                given["repair"] = json.loads(self.asked.repair.text)
             return given | {
                 "action": self.asked.rule,
                 "input_q": first.queue,

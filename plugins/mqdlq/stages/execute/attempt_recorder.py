@@ -19,8 +19,8 @@ from mqdlq.mqi.state_queue import Marker
 from mqdlq.stages.execute.actions import decode_dead_letter_header, repeats_recorded_failure
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, choose_step
-from mqdlq.stages.repairing.changes import describe_delivery
 from mqdlq.stages.repairing.repair import Repair
+from mqdlq.stages.report.controls.repairs import describe_delivery
 from mqdlq.stages.units.destinations import Destination
 
 BACKED_OUT = MQRC["MQRC_BACKED_OUT"]

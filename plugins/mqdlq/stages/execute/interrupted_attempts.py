@@ -14,7 +14,7 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.stages.execute.attempt_recorder import build_success_outcome
 from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.repairing.changes import describe_delivery
+from mqdlq.stages.report.controls.repairs import describe_delivery
 from mqdlq.stages.units.interrupted_units import settle_open_moves
 
 RESOLUTION_TIMEOUT = timedelta(seconds=60)

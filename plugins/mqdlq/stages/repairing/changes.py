@@ -7,7 +7,7 @@ as an MQRFH2, the header itself has the Format and the CCSID of the data after i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ from mqdlq.headers import DLH_LENGTH, MessageDescriptor, classify, following_ccs
 from mqdlq.ledger import MessageRepair
 from mqdlq.model import MessageClass, Step
 from mqdlq.stages.repairing.repair import Repair
-from mqdlq.stages.report.wording import count, target
 
 COLUMNS: Final = (
     "class",
@@ -100,21 +99,9 @@ def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> Messag
     )
 
 
-def describe_changes(changes: MessageRepair) -> str:
-    """Return the changes of a message in one line, or why it is not repaired; without any body."""
-    if changes.refusal:
-        return f"not repaired: {changes.refusal}"
-    return f"{describe_fields(changes)}; body unchanged, {count(changes.length, 'byte')}"
-
-
-def describe_fields(changes: MessageRepair) -> str:
-    """Return the changed fields of a message, each from and to."""
-    return ", ".join(_list_changes(changes))
-
-
-def describe_delivery(changes: MessageRepair) -> str:
-    """Return the words for the outcome of a message that was delivered with these changes."""
-    return f"repaired: {describe_fields(changes)}; original in the archive"
+def name_of_format(value: str) -> str:
+    """Return a Format as people read it: a blank one has a name, too."""
+    return value or "MQFMT_NONE"
 
 
 def _find_data(row: Mapping[str, Any]) -> _Data:
@@ -148,30 +135,16 @@ def _explain_refusal(changes: MessageRepair, header: str) -> str:
             f"its data begin with a valid {header}, which has their Format and CodedCharSetId, so"
             " that the body would have to change; repair only the destination"
         )
-    if not _list_changes(changes):
+    is_moved = (changes.dest_q_from, changes.dest_q_mgr_from) != (
+        changes.target_q,
+        changes.target_q_mgr,
+    )
+    if not is_described_anew and not is_moved:
         return (
-            f"the repair changes nothing: Format is {_format(changes.format_to)},"
-            f" CodedCharSetId {changes.ccsid_to} and the destination"
-            f" {target(changes.target_q, changes.target_q_mgr)} already"
+            f"the repair changes nothing: Format {name_of_format(changes.format_to)},"
+            f" CodedCharSetId {changes.ccsid_to} and the destination are the same already"
         )
     return ""
-
-
-def _list_changes(changes: MessageRepair) -> list[str]:
-    return [
-        f"{name}: {before} → {after}" for name, before, after in _pairs(changes) if before != after
-    ]
-
-
-def _pairs(changes: MessageRepair) -> Iterable[tuple[str, str, str]]:
-    yield "Format", _format(changes.format_from), _format(changes.format_to)
-    yield "CodedCharSetId", str(changes.ccsid_from), str(changes.ccsid_to)
-    before = target(changes.dest_q_from, changes.dest_q_mgr_from) or "none"
-    yield "destination", before, target(changes.target_q, changes.target_q_mgr)
-
-
-def _format(value: str) -> str:
-    return value or "MQFMT_NONE"
 
 
 def _strip(value: str) -> str:

@@ -9,12 +9,13 @@ from datetime import datetime
 from mqdlq.ledger import Ledger
 from mqdlq.model import AttemptState
 from mqdlq.stages.report.commands import with_commands
+from mqdlq.stages.report.controls.ramps import ramp_rows
+from mqdlq.stages.report.controls.repairs import repair_rows
+from mqdlq.stages.report.controls.returns import return_rows
 from mqdlq.stages.report.expiry import count_expired
 from mqdlq.stages.report.grouping import Gathered, gather
-from mqdlq.stages.report.ramp_rows import ramp_rows
 from mqdlq.stages.report.report_records import Report, Resolution, RunFacts
 from mqdlq.stages.report.report_sources import Sources, read_sources
-from mqdlq.stages.report.return_rows import return_rows
 from mqdlq.stages.report.rule_counts import rule_rows
 from mqdlq.stages.report.verdict import account_of, judge
 from mqdlq.stages.report.wording import count
@@ -77,6 +78,7 @@ def read_report(
         ramps=ramp_rows(sources, ledger),
         evidence=tuple(ledger.evidence.of_run(run_id)),
         returns=return_rows(sources, ledger),
+        repairs=repair_rows(sources, ledger),
     )
 
 

@@ -18,7 +18,7 @@ from mqdlq.ledger import Ledger, RecordedVerdict, Settled
 from mqdlq.model import Outcome, Verdict
 from mqdlq.stages.page_paths import Paths
 from mqdlq.stages.report.building import read_report
-from mqdlq.stages.report.ramp_rows import ramp_in_words
+from mqdlq.stages.report.controls.ramps import ramp_in_words
 from mqdlq.stages.report.rendering.html_report import render_html
 from mqdlq.stages.report.rendering.json_report import render_json
 from mqdlq.stages.report.rendering.run_note import run_note

@@ -12,7 +12,8 @@ from datetime import datetime
 
 from mqdlq.causes import Cause
 from mqdlq.ledger import EvidenceCheck, LearnedCount
-from mqdlq.model import Action, AttemptState, MessageClass, Outcome, RampPhase, Verdict
+from mqdlq.model import Action, AttemptState, MessageClass, Outcome, Verdict
+from mqdlq.stages.report.controls.records import RampRow, RepairRow, ReturnRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,43 +178,6 @@ class CauseGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class RampRow:
-    """How far the ramp or the breaker of one cause and target is.
-
-    `cause` and `why` are in words; `is_open` says that the breaker has opened, and has not closed
-    since. `until` is None if the state does not depend on the time.
-    """
-
-    cause_id: str
-    cause: str
-    target_q: str
-    target_q_mgr: str
-    phase: RampPhase
-    is_open: bool
-    why: str
-    until: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnRow:
-    """Messages of a cause that came back equally often.
-
-    `why` is in words. `limit` is the number of round trips after which a message is quarantined,
-    None without the key `loops`. `quarantine_q` is the quarantine queue to which the run forwarded
-    the messages, "" if they came back less often. Quarantined messages that stay are left out: they
-    need attention.
-    """
-
-    cause_id: str
-    cause: str
-    messages: int
-    round_trips: int
-    why: str
-    limit: int | None
-    quarantine_q: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Tried:
     """One attempt on one message; `reason_text` is "" where it did not fail."""
 
@@ -359,7 +323,8 @@ class Report:
     this run corrected for earlier runs, and later runs for this one. `resolution` is None if no
     message departed. `expiry` is None without a snapshot, and for a run for named messages. `ramps`
     has the ramps and breakers of the run's causes, `returns` the messages that came back and are
-    not quarantined on this queue, `evidence` the checks of the queue by other records.
+    not quarantined on this queue, `evidence` the checks of the queue by other records, `repairs`
+    the changes of a run with a repair.
     """
 
     verdict: Verdict
@@ -391,6 +356,7 @@ class Report:
     expiry: Expiry | None = None
     ramps: tuple[RampRow, ...] = ()
     returns: tuple[ReturnRow, ...] = ()
+    repairs: tuple[RepairRow, ...] = ()
     evidence: tuple[EvidenceCheck, ...] = ()
 
     @property

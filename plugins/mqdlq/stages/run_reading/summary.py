@@ -14,18 +14,18 @@ from mqdlq.lake import Snapshot
 from mqdlq.lake.row_filter import FilteredSnapshot, RowFilter
 from mqdlq.ledger import EvidenceCheck, LearnedCount, Ledger, RunCounts, TriedCount
 from mqdlq.model import Action, AttemptState, Outcome, Trait, Verdict
+from mqdlq.stages.report.controls.ramps import ramp_rows
+from mqdlq.stages.report.controls.records import RampRow, RepairRow, ReturnRow
+from mqdlq.stages.report.controls.repairs import repair_rows
+from mqdlq.stages.report.controls.returns import return_rows
 from mqdlq.stages.report.grouping import Timeline
-from mqdlq.stages.report.ramp_rows import ramp_rows
 from mqdlq.stages.report.report_records import (
     Account,
     FailedRule,
-    RampRow,
-    ReturnRow,
     RuleRow,
     TimelinePoint,
 )
 from mqdlq.stages.report.report_sources import NO_RULE, Sources, read_sources
-from mqdlq.stages.report.return_rows import return_rows
 from mqdlq.stages.report.rule_counts import rule_rows
 from mqdlq.stages.report.verdict import Tally, account_of, judge
 
@@ -53,6 +53,7 @@ class RunSummary:
     ramps: tuple[RampRow, ...]
     evidence: tuple[EvidenceCheck, ...]
     returns: tuple[ReturnRow, ...]
+    repairs: tuple[RepairRow, ...]
 
 
 def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
@@ -87,6 +88,7 @@ def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
         ramps=ramp_rows(sources, ledger),
         evidence=tuple(ledger.evidence.of_run(run_id)),
         returns=return_rows(sources, ledger),
+        repairs=repair_rows(sources, ledger),
     )
 
 

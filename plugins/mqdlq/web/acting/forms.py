@@ -16,7 +16,17 @@ from mqdlq.stages.acting import MOST, ActionError, AskedAction, Selection, Verb,
 from mqdlq.stages.finding import FilterError, MessageFilter
 from mqdlq.web.page_errors import InvalidRequestError
 
-FIELDS: Final = frozenset({"action", "to_queue", "to_queue_manager", "header", "run"})
+FIELDS: Final = frozenset(
+    {
+        "action",
+        "to_queue",
+        "to_queue_manager",
+        "header",
+        "repair_format",
+        "repair_ccsid",
+        "run",
+    }
+)
 CONFIRMATION: Final = frozenset({"token", "digest", "previewed", "why", "start"})
 """The fields that only the second form has, which starts the run."""
 

@@ -246,6 +246,11 @@ def _actions(
         kept = "the archive has no copy: only a discarded message has one"
     elif copy.pruned_at is not None:
         kept = "its archive copy is pruned"
+    elif copy.repair is not None:
+        kept = (
+            "it was delivered repaired, so that its original would be a second message; mqdlq"
+            " restore run --again restores the original"
+        )
     else:
         kept = ""
     return [*shown, MessageAction("restore", "Restore", obstacle or kept)]

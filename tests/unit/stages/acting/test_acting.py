@@ -95,6 +95,59 @@ def test_the_rule_of_an_action_is_one_that_a_run_accepts(world: World) -> None:
     assert world.depths("DLQ", "PARKED") == (0, 3)
 
 
+def test_a_repair_shows_its_changes_and_leaves_out_messages_that_it_does_not_change(
+    world: World,
+) -> None:
+    world.dead_letter(b"12345", dest_q="PAYMENTS", inner=(546, 37, "ORDERS"))
+    snapshot(world)
+    fields = {"action": "retry", "repair_format": "MQSTR", "repair_ccsid": "819"}
+    asked = parse_action(fields)
+    assert asked is not None
+
+    found = act(world, asked)
+
+    assert asked.parameters() == fields
+    assert found.counts("changes") == [
+        ("Format: ORDERS → MQSTR, CodedCharSetId: 37 → 819; body unchanged, 5 bytes", 1)
+    ]
+    why = "the repair changes nothing: Format MQSTR, CodedCharSetId 819 and the destination are the"
+    assert found.obstacles[0] == (f"{why} same already", 2)
+    assert found.conf(dry_run=True, why="")["repair"] == {
+        "format": "MQSTR",
+        "coded_char_set_id": 819,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        (
+            {"action": "retry", "repair_ccsid": "70000"},
+            "repair_ccsid: found 70000; expected a whole number from 1 to 65535, such as 1208",
+        ),
+        (
+            {"action": "retry", "repair_format": "a b"},
+            (
+                "repair_format: found 'a b'; expected at most 8 letters, digits and . _ / %, and"
+                " not MQDEAD, such as MQSTR"
+            ),
+        ),
+        (
+            {"action": "forward", "to_queue": "PARKED", "repair_ccsid": "1208"},
+            (
+                "header: a message that keeps its MQDLH cannot be repaired; expected header=no for"
+                " a repair"
+            ),
+        ),
+    ],
+)
+def test_an_invalid_repair_names_its_field(fields: dict[str, str], fault: str) -> None:
+    with pytest.raises(ActionError) as caught:
+        parse_action(fields)
+
+    assert caught.value.text == fault
+
+
 def test_a_rule_that_puts_by_the_messages_authority_has_no_action_of_a_person() -> None:
     given = {
         "ACTION(FWD) FWDQ(A) FWDQM(B)": AskedAction(Verb.FORWARD, "A", "B"),

@@ -123,8 +123,8 @@ REFUSED: list[tuple[tuple[int, int, str], bytes, dict[str, Any], str]] = [
         BODY,
         TO_UTF_8,
         (
-            "the repair changes nothing: Format is MQSTR, CodedCharSetId 1208 and the destination"
-            " PAYMENTS @ QM1 already"
+            "the repair changes nothing: Format MQSTR, CodedCharSetId 1208 and the destination are"
+            " the same already"
         ),
     ),
     (

@@ -13,14 +13,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mqdlq.constants import reason_text
 from mqdlq.model import Outcome
-from mqdlq.stages.report import (
-    commands,
-    needs_attention,
-    ramp_rows,
-    return_rows,
-    rule_counts,
-    wording,
-)
+from mqdlq.stages.report import commands, needs_attention, rule_counts, wording
+from mqdlq.stages.report.controls import ramps, repairs, returns
 from mqdlq.stages.report.rendering import drawings
 
 COMPONENTS: Final = Path(__file__).parents[1] / "components"
@@ -47,8 +41,9 @@ def component_environment(*directories: Path) -> Environment:
         "reason": reason_text,
         "said": _said,
         "evidence_in_words": wording.evidence_in_words,
-        "ramp_in_words": ramp_rows.ramp_in_words,
-        "return_in_words": return_rows.return_in_words,
+        "ramp_in_words": ramps.ramp_in_words,
+        "repair_in_words": repairs.repair_in_words,
+        "return_in_words": returns.return_in_words,
     }
     environment.globals |= {
         "act_address": commands.act_address,

@@ -6,9 +6,9 @@ and `failed` before them: `verdict` (ok, empty, settled, attention, unfinished, 
 `booked` and `adds_up`), `rules`, `failed_rules`, `causes`, `needs_attention` (a number),
 `attention_groups`, `attention_messages`, `without_outcome` (a number), `unaccounted_groups`,
 `unaccounted`, `more`, `learned`, `timeline`, `attempts` (state to number), `oldest_left`,
-`written_at`, `resolution`, `expiry`, `ramps`, `returns`, `evidence`. Times are ISO 8601 in
-UTC; outcomes, actions, states and phases are the ledger's values; an unknown value is null or "".
-A new key may appear within a version; no key changes its meaning.
+`written_at`, `resolution`, `expiry`, `ramps`, `returns`, `repairs`, `evidence`. Times are ISO 8601
+in UTC; outcomes, actions, states and phases are the ledger's values; an unknown value is null or
+"". A new key may appear within a version; no key changes its meaning.
 `attention_messages` and `unaccounted` list at most 1,000 messages in the same trouble, and 10,000
 in all; the groups count all of them.
 Version 3 renames `needs_a_person`, `people_groups`, `people` and `account.parked`.

@@ -18,12 +18,14 @@ from rich.text import Text
 from mqdlq.model import AttemptState, MessageClass, Outcome, Verdict
 from mqdlq.stages.page_paths import Paths
 from mqdlq.stages.report.commands import text_command
+from mqdlq.stages.report.controls.ramps import ramp_in_words
+from mqdlq.stages.report.controls.repairs import repair_in_words
+from mqdlq.stages.report.controls.returns import return_in_words
 from mqdlq.stages.report.needs_attention import (
     destination_in_words,
     origin_in_words,
     tried_in_words,
 )
-from mqdlq.stages.report.ramp_rows import ramp_in_words
 from mqdlq.stages.report.report_records import (
     Account,
     CauseGroup,
@@ -33,7 +35,6 @@ from mqdlq.stages.report.report_records import (
     Report,
     RuleRow,
 )
-from mqdlq.stages.report.return_rows import return_in_words
 from mqdlq.stages.report.rule_counts import failed_in_words
 from mqdlq.stages.report.wording import (
     NO_OUTCOME,
@@ -104,6 +105,7 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
         yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
     yield from _lines("Came back", [return_in_words(row) for row in report.returns])
     yield from _lines("Ramps and breakers", [ramp_in_words(row) for row in report.ramps])
+    yield from _lines("Repairs", [repair_in_words(row) for row in report.repairs])
     yield from _lines("Evidence", [evidence_in_words(one) for one in report.evidence])
     if report.rules or report.failed_rules:
         yield from _section("Rules", _attempts(report))

@@ -16,8 +16,8 @@ from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.controls.returns import ReturnedMessages
 from mqdlq.stages.execute.pending_steps import WorkList
 from mqdlq.stages.report import read_report, render_text
+from mqdlq.stages.report.controls.returns import return_in_words
 from mqdlq.stages.report.rendering.html_report import render_html
-from mqdlq.stages.report.return_rows import return_in_words
 from mqdlq.stages.round_trips import find_round_trips
 from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.world import DEFINITIONS, NOON, World

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqdlq.handlers.controls import read_controls
 from mqdlq.ledger import Ledger, RampState
 from mqdlq.model import RampPhase
-from mqdlq.stages.report.report_records import RampRow
+from mqdlq.stages.report.controls.records import RampRow
 from mqdlq.stages.report.report_sources import Sources
 from mqdlq.stages.report.wording import cause_in_words, place
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from mqdlq.handlers.controls import read_controls
 from mqdlq.ledger import Ledger
 from mqdlq.stages import round_trips
-from mqdlq.stages.report.report_records import ReturnRow
+from mqdlq.stages.report.controls.records import ReturnRow
 from mqdlq.stages.report.report_sources import Sources
 from mqdlq.stages.report.wording import cause_in_words, count, visible
 

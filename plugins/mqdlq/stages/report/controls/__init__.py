@@ -1,0 +1,1 @@
+"""Report what the controls and the repair of a run did."""
