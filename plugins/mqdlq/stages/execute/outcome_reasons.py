@@ -19,12 +19,8 @@ from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies
 from mqdlq.stages.execute.attempt_recorder import BACKED_OUT
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
-<<<<<<< HEAD
-from mqdlq.stages.repairing.changes import describe_changes
-from mqdlq.stages.report.wording import STATES
-=======
 from mqdlq.stages.report.controls.repairs import describe_changes
->>>>>>> a54eec14 (Repair messages on the page, and report the repairs)
+from mqdlq.stages.report.wording import STATES
 from mqdlq.stages.units.destinations import Destination, Destinations
 
 _NOT_MOVED: Final = "it was not moved before the run ended"
