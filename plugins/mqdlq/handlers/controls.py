@@ -94,6 +94,11 @@ class Controls(BaseModel):
         return reads or self.recognise_returns
 
     @property
+    def hold_for_a_time(self) -> bool:
+        """Whether a control holds messages that a later pass may move."""
+        return self.act_by_cause or self.limits.has_pace
+
+    @property
     def act_by_cause(self) -> bool:
         """Whether a control asks for the causes of messages."""
         return self.ramp is not None or self.breaker is not None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from mqdlq.errors import AccountError, ExecutionError
+from mqdlq.handlers.controls import read_controls
 from mqdlq.lake import read_manifest
 from mqdlq.ledger import BrowseOrderReader, OutcomeFact, Settled, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Outcome
@@ -43,8 +44,8 @@ def settle(execution: Execution, next_pass_at: datetime | None = None) -> Counte
     A message recorded as left must be on the queue, a message recorded as departed must not be. A
     message that vanished without this run is `expired` or `taken`. A second call adds nothing.
     `next_pass_at` is when the pass that the run leaves to the next run is due, None if it leaves
-    none. Returns the run's outcomes, counted. Raises AccountError if the account does not add up;
-    the ledger then holds what was found.
+    none; it is recorded if controls may hold messages. Returns the run's outcomes, counted. Raises
+    AccountError if the account does not add up; the ledger then holds what was found.
     """
     run, ledger = execution.run, execution.ledger
     snapshot = _find_snapshot(execution)
@@ -63,7 +64,9 @@ def settle(execution: Execution, next_pass_at: datetime | None = None) -> Counte
     _book_untouched(execution, untouched, missing, findings)
     _record_settled(execution, work, snapshot.snapshot_id)
     if ledger.accounts.of_run(run.run_id) is None:
-        ledger.accounts.record(run.run_id, replace(sighting, next_pass_at=next_pass_at))
+        may_hold = read_controls(run.controls).hold_for_a_time
+        due_at = next_pass_at if may_hold else None
+        ledger.accounts.record(run.run_id, replace(sighting, next_pass_at=due_at))
     release_all_leases(execution)
     return _check_account(execution, snapshot.messages, sighting)
 

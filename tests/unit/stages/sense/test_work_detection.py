@@ -114,6 +114,20 @@ def test_messages_that_a_control_holds_are_due_when_their_hold_ends(world: World
     assert found.due_why == "some of them may be tried now"
 
 
+def test_messages_that_no_control_holds_are_due_at_the_rescan(world: World) -> None:
+    """As are messages for a queue that is blocked."""
+    world.dead_letter(dest_q="CLOSED")
+    execution = world.plan(RULES, schedule="@continuous", hold_while_blocked=True)
+    settle(execution, make_pass(execution).next_pass_at)
+
+    found = watch(world)
+
+    assert (found.due_at, found.due_why) == (
+        world.clock() + timedelta(seconds=600),
+        "it is time to rescan",
+    )
+
+
 def test_continuous_runs_carry_attempts_on_and_make_one_pass_each(world: World) -> None:
     """New messages do not wait for retries of others, and attempts count across runs."""
     world.dead_letter(dest_q="CLOSED")
