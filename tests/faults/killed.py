@@ -1,7 +1,7 @@
 """Executions and restorations ended by SIGKILL at every step, and what must be true afterwards.
 
 ``python killed.py KILLS [SEED] [sqlite|postgresql] [MESSAGES] [SCENARIOS]`` prints figures as JSON,
-and how far it is as it goes; an AssertionError says which promise was broken, and by which kill.
+and how far it is as it goes; an error says which promise was broken, and by which kill.
 SCENARIOS is all, moves, controls, or the name of one scenario.
 
 Each round puts dead letters on the queue and plans a run, or has them discarded and selects them
@@ -41,8 +41,8 @@ TELL_EVERY = 50
 RESTORATIONS = {"restoration": True, "restoration without MQDLH": False}
 """Whether each puts the messages with their MQDLH."""
 GROUPS = {
-    "moves": (*(name for name in SCENARIOS if name not in RAMPS), *REPAIRS, *RESTORATIONS),
-    "controls": (*RAMPS, *STORIES),
+    "moves": (*(name for name in SCENARIOS if name not in RAMPS), *RESTORATIONS),
+    "controls": (*RAMPS, *REPAIRS, *STORIES),
 }
 ALL = "all"
 
@@ -76,8 +76,9 @@ class Audit:
             first.check_what_is_known()
             first.finish(by_another_run=self.chance.random() < 0.5)
             first.check_the_end()
-        except AssertionError as error:
-            raise AssertionError(f"{name}, {messages} messages, killed {kill}: {error}") from error
+        except Exception as error:
+            error.add_note(f"{name}, {messages} messages, killed {kill}")
+            raise
         finally:
             first.clear()
         self.figures["rounds"] += 1

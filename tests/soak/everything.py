@@ -41,11 +41,11 @@ PARTS = (
         ("-m", "tests.faults.killed", "100", "2", "postgresql", "50", "moves"),
     ),
     Part(
-        "1000 kills over ramps, quarantine and limits",
+        "1000 kills over ramps, quarantine, limits and repair",
         ("-m", "tests.faults.killed", "1000", "3", "sqlite", "20", "controls"),
     ),
     Part(
-        "100 kills over ramps, quarantine and limits, ledger in PostgreSQL",
+        "100 kills over ramps, quarantine, limits and repair, ledger in PostgreSQL",
         ("-m", "tests.faults.killed", "100", "4", "postgresql", "20", "controls"),
     ),
     Part(
