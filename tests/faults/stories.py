@@ -9,7 +9,7 @@ kill, and no move may exceed what the control allows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -25,14 +25,14 @@ from tests.faults.recorded_moves import (
     count_openings,
     read_moves,
 )
-from tests.faults.rounds import Round
+from tests.faults.rounds import MOST_PASSES, Round
 from tests.faults.targets import bare, react
 from tests.support.world import World
 
 RULES = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(9)"
 QUEUES = ("DLQ", "PAYMENTS", "PARKED", "ACCEPTED")
 ALWAYS = 99
-MOST_PASSES, MOST_RUNS = 120, 40
+MOST_RUNS = 40
 """So many are never needed; a state that no run can leave would need more."""
 
 Check = Callable[["StoryRound", Sequence[RecordedMove]], None]
@@ -55,6 +55,8 @@ class Story:
     takes: int | None = None
     closed_for: timedelta = timedelta(0)
     trips: int = 0
+    group: int = 0
+    """How many messages have a GroupId in common; they arrive in reverse order."""
     begins: timedelta = timedelta(0)
     """How long after a full hour the story begins."""
     opens: int = 0
@@ -72,14 +74,29 @@ class StoryRound(Round):
         self.story = story
         self._align_clock()
         self.bodies = [b"%d.%02d" % (world.runs, number) for number in range(messages)]
-        for body in self.bodies:
-            world.dead_letter(body)
+        for fields, body in self._arrange():
+            world.dead_letter(body, **fields)
         self.opens_at = world.clock.now + story.closed_for
         world.mqsc(f"ALTER QLOCAL(PAYMENTS) PUT({'DISABLED' if story.closed_for else 'ENABLED'})")
         self.runs: list[str] = []
         for _ in range(trips):
             self._play(self._plan(), world.ledger)
         self.execution = self._plan()
+
+    def _arrange(self) -> Iterator[tuple[dict[str, Any], bytes]]:
+        """Yield the messages as they arrive, with the fields of their groups."""
+        if not self.story.group:
+            yield from (({}, body) for body in self.bodies)
+            return
+        for members in self._groups():
+            group_id = members[0].ljust(24, b"\0")
+            for seq, body in reversed([*enumerate(members, start=1)]):
+                flags = IN_GROUP | (LAST_IN_GROUP if seq == len(members) else 0)
+                yield {"GroupId": group_id, "MsgSeqNumber": seq, "MsgFlags": flags}, body
+
+    def _groups(self) -> list[list[bytes]]:
+        size = self.story.group
+        return [self.bodies[first : first + size] for first in range(0, len(self.bodies), size)]
 
     def _align_clock(self) -> None:
         clock = self.world.clock
@@ -148,6 +165,9 @@ class StoryRound(Round):
         made = sum(returned + (queue != "DLQ") for queue, returned in places.values())
         assert len(moves) == made, f"{made} moves were made, {len(moves)} are booked"
         check_ramps(ledger, self.runs)
+        for members in self._groups() if self.story.group else ():
+            found = {places[body] for body in members}
+            assert len(found) == 1, f"a group is divided: {found}"
         if self.story.check is not None:
             self.story.check(self, moves)
 
@@ -195,6 +215,8 @@ class StoryRound(Round):
 
 # -- the stories
 
+IN_GROUP, LAST_IN_GROUP = 8, 16
+"""MQMF_MSG_IN_GROUP and MQMF_LAST_MSG_IN_GROUP"""
 K = 2
 """The limit of round trips."""
 RATE, BURST = 0.05, 3
@@ -266,6 +288,19 @@ STORIES = {
         check=_keeps_its_depth,
     ),
     "budget": Story({"limits": {"messages_per_run": BUDGET}}, check=_keeps_its_budget),
+    "groups": Story(
+        {"sequences": {"groups": "all_or_nothing"}, "limits": {"messages_per_run": BUDGET}},
+        group=3,
+        check=_keeps_its_budget,
+    ),
+    "groups and loops": Story(
+        {"sequences": {"groups": "all_or_nothing"}, "loops": {"limit": K}},
+        place="DLQ",
+        returns=ALWAYS,
+        trips=K,
+        trips_made=lambda _: K,
+        group=2,
+    ),
     "closed window": Story(
         {
             "limits": {

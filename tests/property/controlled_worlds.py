@@ -21,8 +21,11 @@ DEFINITIONS = "ALTER QMGR DEADQ(DLQ)\n" + "\n".join(
 ALWAYS = 99
 RATE, BURST = 0.1, 2
 """Of target A: messages in a second, and at once."""
-BYTES_PER_SECOND = 400
-"""Of the handler; no message is longer, with its MQDLH."""
+SMALL, LARGE = 100, 1000
+GROUP = 2
+"""Messages of a group. No limit is less than that: it would hold a group in every run."""
+BYTES_PER_SECOND = 800
+"""Of the handler; no group is longer, with its MQDLHs."""
 IN_FLIGHT = 2
 """Of target B."""
 WINDOW_BEGINS, WINDOW_LASTS = 20, 10
@@ -31,20 +34,28 @@ WINDOW_BEGINS, WINDOW_LASTS = 20, 10
 
 @dataclass(frozen=True)
 class Letter:
-    """A dead letter: its target, reason, key and length, and how often its target returns it."""
+    """A dead letter: its target, reason, key and length, and how often its target returns it.
+
+    `group` such messages have a GroupId in common; 1 is a message without a GroupId.
+    """
 
     target: str
     reason: int
     key: int
     length: int
     returns: int
+    group: int = 1
 
 
 @dataclass(frozen=True)
 class Event:
-    """Events before a pass, and the faults in it."""
+    """Events before a pass, and the faults in it.
+
+    Some targets are closed, and some take no message of more than SMALL bytes.
+    """
 
     closed: frozenset[str] = frozenset()
+    small: frozenset[str] = frozenset()
     arrival: Letter | None = None
     faults: tuple[str, ...] = ()
 
@@ -56,11 +67,13 @@ LETTERS = st.builds(
     st.sampled_from([0, 1, 1, 2]),
     st.sampled_from([8, 8, 60, 200]),
     st.sampled_from([0, 0, 0, 1, 2, ALWAYS]),
+    st.sampled_from([1, 1, GROUP]),
 )
 EVENTS = st.lists(
     st.builds(
         Event,
         st.frozensets(st.sampled_from(TARGETS), max_size=1),
+        st.frozensets(st.sampled_from(TARGETS)),
         st.none() | LETTERS,
         st.lists(FAULTS, max_size=2).map(tuple),
     ),
@@ -87,7 +100,13 @@ CONTROLS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
             {"limit": st.integers(1, 3)},
             optional={"then": st.sampled_from(["leave", {"forward": "PARKED"}])},
         ),
-        "sequences": st.just({"key": "MQMD.CorrelId"}),
+        "sequences": st.sampled_from(
+            [
+                {"key": "MQMD.CorrelId"},
+                {"groups": "all_or_nothing"},
+                {"key": "MQMD.CorrelId", "groups": "all_or_nothing"},
+            ]
+        ),
         "ramp": st.sampled_from(
             [
                 {"steps": [1, 2], "watch": 60, "forget_after": 3600},
@@ -102,7 +121,7 @@ CONTROLS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "limits": st.fixed_dictionaries(
             {},
             optional={
-                "messages_per_run": st.integers(1, 6),
+                "messages_per_run": st.integers(GROUP, 6),
                 "bytes_per_second": st.just(BYTES_PER_SECOND),
                 "destinations": DESTINATIONS,
             },

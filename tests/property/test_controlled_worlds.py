@@ -30,9 +30,12 @@ from tests.property.controlled_worlds import (
     CONTROLS,
     DEFINITIONS,
     EVENTS,
+    GROUP,
     IN_FLIGHT,
+    LARGE,
     LETTERS,
     RATE,
+    SMALL,
     TARGETS,
     WINDOW_BEGINS,
     WINDOW_LASTS,
@@ -50,6 +53,8 @@ WORLDS = int(os.environ.get("MQDLQ_WORLDS", "5"))
 QUEUES = ("DLQ", "ACCEPTED", "PARKED", *TARGETS)
 RULES = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(2)"
 MOST_PASSES, MOST_RUNS = 150, 60
+IN_GROUP, LAST_IN_GROUP = 8, 16
+"""MQMF_MSG_IN_GROUP and MQMF_LAST_MSG_IN_GROUP"""
 
 Entry = tuple[bytes, int]
 """A body, and how often its message has come back."""
@@ -99,15 +104,28 @@ class ControlledWorld:
         self.events = iter(events)
         self.runs: list[str] = []
         self.lengths: dict[int, int] = {}
+        self.groups: list[list[bytes]] = []
         self.arrived: dict[str, list[Entry]] = {queue: [] for queue in TARGETS}
         for letter in letters:
             self._put(letter)
 
     def _put(self, letter: Letter) -> None:
-        body = (b"%d.%02d" % (self.number, len(self.letters))).ljust(letter.length)
-        self.letters[body] = letter
-        key = bytes([letter.key]) * 24
-        self.world.dead_letter(body, dest_q=letter.target, reason=letter.reason, CorrelId=key)
+        """Put a dead letter, or those of a group, the last one first."""
+        first = len(self.letters)
+        bodies = [
+            (b"%d.%02d" % (self.number, first + number)).ljust(letter.length)
+            for number in range(letter.group)
+        ]
+        self.groups.append(bodies)
+        for body in bodies:
+            self.letters[body] = letter
+        fields: dict[str, Any] = {"CorrelId": bytes([letter.key]) * 24}
+        for seq, body in reversed([*enumerate(bodies, start=1)]):
+            if letter.group > 1:
+                flags = IN_GROUP | (LAST_IN_GROUP if seq == letter.group else 0)
+                fields |= {"GroupId": bodies[0][:24].ljust(24), "MsgSeqNumber": seq}
+                fields |= {"MsgFlags": flags}
+            self.world.dead_letter(body, dest_q=letter.target, reason=letter.reason, **fields)
 
     def run(self) -> None:
         """Make runs until every message is where it must be in the end."""
@@ -116,6 +134,7 @@ class ControlledWorld:
             assert len(self.runs) < MOST_RUNS, f"{self.places()} after {MOST_RUNS} runs"
             self._make_run()
             ends = {body: find_end(one, self.controls) for body, one in self.letters.items()}
+        self.events = iter(())
         self._make_run()  # which moves nothing any more
         assert self.places() == ends
 
@@ -157,7 +176,8 @@ class ControlledWorld:
         event = next(self.events, Event())
         for queue in TARGETS:
             put = "DISABLED" if queue in event.closed else "ENABLED"
-            self.world.mqsc(f"ALTER QLOCAL({queue}) PUT({put})")
+            length = SMALL if queue in event.small else LARGE
+            self.world.mqsc(f"ALTER QLOCAL({queue}) PUT({put}) MAXMSGL({length})")
         if event.arrival is not None:
             self._put(event.arrival)
         result = None
@@ -171,10 +191,20 @@ class ControlledWorld:
             finally:
                 embedded_mq.faults.set("")
         assert result is not None
-        self.places()
+        self._check_groups()
         for queue in TARGETS:
             self._observe(queue)
         return result
+
+    def _check_groups(self) -> None:
+        """No message of a group is on the queue without the others."""
+        places = self.places()
+        for bodies in self.groups if self._has("groups") else ():
+            assert len({places[body][0] == "DLQ" for body in bodies}) == 1, "a group is divided"
+
+    def _has(self, key: str) -> bool:
+        """Whether the handler has this key in `sequences`."""
+        return key in self.controls.get("sequences", {})
 
     def _observe(self, queue: str) -> None:
         """Take note of the messages that have arrived at a target, and let it react."""
@@ -182,7 +212,7 @@ class ControlledWorld:
         self.arrived[queue] += [one for one in entries if one not in self.arrived[queue]]
         if queue == "B" and "in_flight" in str(self.controls):
             assert len(entries) <= IN_FLIGHT
-        self.world.mqsc(f"ALTER QLOCAL({queue}) PUT(ENABLED)")
+        self.world.mqsc(f"ALTER QLOCAL({queue}) PUT(ENABLED) MAXMSGL({LARGE})")
         react(self.world, self._is_returned, takes=1 if queue == "B" else 99, source=queue)
 
     def _is_returned(self, body: bytes, returned: int) -> bool:
@@ -206,7 +236,7 @@ class ControlledWorld:
         """Compare all moves with the limits."""
         ledger, limits = self.world.ledger, self.controls.get("limits", {})
         moves = read_moves(ledger, self.runs)
-        check_ramps(ledger, self.runs)
+        check_ramps(ledger, self.runs, group=GROUP if self._has("groups") else 1)
         if "messages_per_run" in limits:
             check_budget(moves, limits["messages_per_run"])
         to_a = [move for move in moves if move.target_q == "A"]
@@ -223,15 +253,23 @@ class ControlledWorld:
             ]
             check_rate(moves, lengths, BYTES_PER_SECOND, BYTES_PER_SECOND)
 
+    def _in_order(self, listed: list[Entry]) -> list[Entry]:
+        """Return messages in the order in which they move: a group as a whole, at its first."""
+        if not self._has("groups"):
+            return listed
+        together = {body: bodies for bodies in self.groups for body in bodies}
+        entries = ((one, returned) for body, returned in listed for one in together[body])
+        return list(dict.fromkeys(entries))
+
     def _check_order(self, listed: list[Entry], queue: str, arrived: list[Entry]) -> None:
         """Compare the order of each key: no message has overtaken an earlier one."""
-        if "sequences" not in self.controls:
+        if not self._has("key"):
             return
         limit, left = limit_of(self.controls), set(self._entries("DLQ"))
         for key in (1, 2):
             line = [
                 (body, returned)
-                for body, returned in listed
+                for body, returned in self._in_order(listed)
                 if (self.letters[body].target, self.letters[body].key) == (queue, key)
                 and (limit is None or returned < limit)
             ]
