@@ -49,7 +49,7 @@ from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
-WORLDS = int(os.environ.get("MQDLQ_WORLDS", "5"))
+WORLDS = int(os.environ.get("MQDLQ_WORLDS", "3"))
 QUEUES = ("DLQ", "ACCEPTED", "PARKED", *TARGETS)
 RULES = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(2)"
 MOST_PASSES, MOST_RUNS = 150, 60

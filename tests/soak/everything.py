@@ -41,11 +41,11 @@ PARTS = (
         ("-m", "tests.faults.killed", "100", "2", "postgresql", "50", "moves"),
     ),
     Part(
-        "1000 kills over ramps, quarantine, limits and repair",
+        "1000 kills over ramps, quarantine, limits, repair and groups",
         ("-m", "tests.faults.killed", "1000", "3", "sqlite", "20", "controls"),
     ),
     Part(
-        "100 kills over ramps, quarantine, limits and repair, ledger in PostgreSQL",
+        "100 kills over ramps, quarantine, limits, repair and groups, ledger in PostgreSQL",
         ("-m", "tests.faults.killed", "100", "4", "postgresql", "20", "controls"),
     ),
     Part(
@@ -68,7 +68,7 @@ PARTS = (
         {"MQDLQ_WORLDS": "1000"},
     ),
     Part(
-        "300 random worlds with loops, ramps, breakers, limits and keys",
+        "300 random worlds with loops, ramps, breakers, limits, groups and keys",
         (*PYTEST, "tests/property/test_controlled_worlds.py"),
         {"MQDLQ_WORLDS": "300"},
     ),

@@ -78,28 +78,28 @@ class CauseControl(Control):
         self._queue_manager = queue_manager
 
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
-        """Return the hold of the message's gate. A DISCARD has no target and no gate."""
-        return None if step.action is Action.DISCARD else self._gate(item, step).find_hold()
+        """Return the hold of the message's gate."""
+        return self._gate(item, step).find_hold() if _has_gate(step) else None
 
     def admit(self, planned: PlannedAttempt) -> None:
         """Count a message that the pass tries to move."""
-        if planned.step.action is not Action.DISCARD:
+        if _has_gate(planned.step):
             self._gate(planned.item, planned.step).admit()
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         """Count the messages that have moved."""
-        gates = [self._gate(t.item, t.step) for t in tries if t.step.action is not Action.DISCARD]
+        gates = [self._gate(t.item, t.step) for t in tries if _has_gate(t.step)]
         for gate, messages in Counter(gates).items():
             gate.confirm(messages)
 
     def fail(self, planned: PlannedAttempt, reason: int) -> None:
         """Count a put that failed."""
-        if planned.step.action is not Action.DISCARD:
+        if _has_gate(planned.step):
             self._gate(planned.item, planned.step).fail(reason)
 
     def leave(self, planned: PlannedAttempt) -> None:
         """Do not count a message that was not tried."""
-        if planned.step.action is not Action.DISCARD:
+        if _has_gate(planned.step):
             self._gate(planned.item, planned.step).leave()
 
     def _gate(self, item: WorkItem, step: Step) -> CauseGate:
@@ -146,3 +146,12 @@ class CauseControl(Control):
                 raise
             return TargetState()
         return TargetState(*map(int, found))
+
+
+def _has_gate(step: Step) -> bool:
+    """Whether a ramp and a breaker apply to a step.
+
+    A DISCARD has no target. A forward to a quarantine queue has the rule 0: no application has to
+    read from that queue before more messages follow.
+    """
+    return step.action is not Action.DISCARD and step.rule > 0

@@ -13,6 +13,7 @@ from mqdlq.ledger import RampState
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import NOON, World
+from tests.unit.stages.execute.controls.returning import send_back
 
 pytestmark = pytest.mark.parametrize("world", ["ibmmq"], indirect=True)
 
@@ -260,3 +261,16 @@ def test_a_ramp_becomes_a_breaker(world: World) -> None:
     only_a_breaker = world.plan(RULES, breaker={})
 
     assert pass_at(only_a_breaker, world, 0) == (4, 0)
+
+
+def test_a_ramp_does_not_delay_messages_for_the_quarantine_queue(world: World) -> None:
+    """Nobody reads from the quarantine queue, so a step to it would never be consumed."""
+    loops = {"loops": {"limit": 1, "then": {"forward": "PARKED"}}}
+    dead_letters(world, 3)
+    world.handle(RULES, **loops)
+    send_back(world)
+    keys = {"ramp": {"steps": [1], "watch": 60, "consumed": True}, **loops}
+
+    assert pass_at(world.plan(RULES, **keys), world, 2) == (3, 0)
+    assert world.depths("DLQ", "PARKED") == (0, 3)
+    assert states(world) == []
