@@ -8,6 +8,8 @@ from pathlib import Path
 from tests.support.paths import ROOT
 
 MOST_LINES, MOST_MODULES = 400, 15
+REVISIONS = Path("plugins/mqdlq/ledger/migrations/versions")
+"""One file for each change of the ledger, by number: it grows with every change."""
 PLACES = ("plugins", "embedded_mq", "spark", "dags", "deploy", "benchmarks", "tests")
 
 
@@ -28,6 +30,7 @@ def test_no_module_is_longer_than_400_lines() -> None:
 
 def test_no_directory_has_more_than_15_modules() -> None:
     counts = Counter(str(path.parent) for path in modules() if path.name != "__init__.py")
+    del counts[str(REVISIONS)]
 
     too_full = {place: count for place, count in counts.items() if count > MOST_MODULES}
     assert not too_full, (
