@@ -3,74 +3,30 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 import embedded_mq
-from mqdlq.model import AttemptState, Outcome
-from mqdlq.stages.execute import PassResult, make_pass, settle
-from mqdlq.stages.execute.controls import groups
+from mqdlq.model import Outcome
+from mqdlq.stages.execute import make_pass, settle
 from tests.support.moving_tasks import ExecutionTask
 from tests.support.restorations import restore_and_count
 from tests.support.world import World
-
-GROUPS: dict[str, Any] = {"sequences": {"groups": "all_or_nothing"}}
-RETRY = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(2)"
-FIRST, LAST = 8, 8 | 16
-SEGMENT, LAST_SEGMENT = 2, 4
-
-
-BOTH_CLIENTS = pytest.mark.parametrize(
-    "world", ["ibmmq", pytest.param("pymqi", marks=pytest.mark.slow)], indirect=True
+from tests.unit.stages.execute.controls.grouped import (
+    BOTH_CLIENTS,
+    GROUPS,
+    LAST_SEGMENT,
+    RETRY,
+    SEGMENT,
+    failed,
+    letter,
+    two,
+    units,
+    whys,
+    world_fixture,
 )
 
-
-@pytest.fixture(name="world")
-def _world(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path, client=getattr(request, "param", "ibmmq"))
-    with world.ledger:
-        yield world
-    embedded_mq.faults.set("")
-
-
-def letter(world: World, body: bytes, seq: int, *, last: bool = False, **fields: Any) -> None:
-    """Put a message of a group on the dead-letter queue; `group` is its GroupId."""
-    group = fields.pop("group", b"g").ljust(24, b"\0")
-    flags = LAST if last else FIRST
-    world.dead_letter(body, **{"GroupId": group, "MsgSeqNumber": seq, "MsgFlags": flags, **fields})
-
-
-def two(world: World, **fields: Any) -> None:
-    letter(world, b"1", 1, **fields)
-    letter(world, b"2", 2, last=True, **fields)
-
-
-def units(world: World, run_id: str = "run-1") -> list[list[int]]:
-    """Return the MsgSeqNumbers that each committed unit put, by the bodies of the messages."""
-    found: dict[str, list[int]] = {}
-    seqs = {one.message_id: one.browse_seq for one in world.ledger.messages.of_run(run_id)}
-    for attempt in world.ledger.attempts.of_run(run_id):
-        if attempt.state is AttemptState.CONFIRMED:
-            found.setdefault(attempt.unit, []).append(seqs[attempt.message_id])
-    return list(found.values())
-
-
-def whys(world: World, run_id: str = "run-1") -> list[str]:
-    messages = world.ledger.messages.of_run(run_id)
-    booked = world.ledger.outcomes.of_run(run_id)
-    return [booked[message.message_id].why for message in messages]
-
-
-def failed(world: World, run_id: str = "run-1") -> list[tuple[int, int]]:
-    """Return the number and the reason of each failed attempt."""
-    attempts = world.ledger.attempts.of_run(run_id)
-    return [(a.attempt_no, a.mqrc) for a in attempts if a.state is AttemptState.FAILED]
+__all__ = ["world_fixture"]
 
 
 @BOTH_CLIENTS
@@ -273,167 +229,6 @@ def test_a_group_is_discarded_in_one_unit_and_can_be_restored(world: World) -> N
     assert units(world) == [[1, 2]] or units(world) == [[2, 1]]
     assert len(world.ledger.archive.digests("run-1")) == 2
     assert restore_and_count(world, to_queue="PAYMENTS", header=False) == {"restored": 2}
-
-
-# -- groups that are not moved
-
-
-def stays(world: World, rules: str = RETRY, **keys: Any) -> set[str]:
-    """Handle a group; none of its messages may move. Return why they stayed."""
-    outcomes = world.handle(rules, **GROUPS, **keys)
-    assert "delivered" not in set(outcomes.values())
-    return set(whys(world, f"run-{world.runs}"))
-
-
-def test_a_group_stays_if_it_does_not_fit_into_a_unit_of_work(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    two(world)
-
-    assert stays(world, max_messages_per_unit=1) == {
-        "its group has 2 messages; max_messages_per_unit is 1"
-    }
-    world.mqsc("ALTER QMGR MAXUMSGS(5)")
-    assert stays(world) == {"its group has 2 messages, which need MAXUMSGS(6); it is 5"}
-    world.mqsc("ALTER QMGR MAXUMSGS(6)")
-    with monkeypatch.context() as small:
-        small.setattr(groups, "MAX_BYTES_IN_A_UNIT", 345)
-        assert stays(world) == {
-            "its group has 2 messages with 346 bytes; a unit of work has at most 345"
-        }
-    world.mqsc("DELETE QLOCAL(MQDLQ.STATE) PURGE")
-    assert stays(world) == {
-        "its group has 2 messages; without the state queue MQDLQ.STATE each message moves alone"
-    }
-    world.mqsc("DEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES)")
-    assert set(world.handle(RETRY, **GROUPS).values()) == {"delivered"}
-
-
-def test_a_group_stays_if_its_messages_are_treated_differently(world: World) -> None:
-    letter(world, b"1", 1)
-    letter(world, b"2", 2, last=True, reason=2085)
-
-    ignored = "WAIT(NO)\nREASON(2085) ACTION(IGNORE)\nACTION(RETRY)"
-    assert "no rule moves MsgSeqNumber 2 of its group now" in stays(world, ignored)
-    forwarded = "WAIT(NO)\nREASON(2085) ACTION(FWD) FWDQ(ORDERS)\nACTION(RETRY)"
-    differently = "the rules treat the messages of its group differently: this one goes to"
-    assert stays(world, forwarded) == {
-        f"{differently} PAYMENTS, and MsgSeqNumber 2 goes to ORDERS",
-        f"{differently} ORDERS, and MsgSeqNumber 1 goes to PAYMENTS",
-    }
-    discarded = "WAIT(NO)\nREASON(2085) ACTION(DISCARD)\nACTION(RETRY)"
-    assert any("is discarded" in why for why in stays(world, discarded))
-    own = "WAIT(NO)\nREASON(2085) ACTION(FWD) FWDQ(DLQ)\nACTION(RETRY)"
-    assert any("its group stays: its target, DLQ, is" in why for why in stays(world, own))
-
-
-def test_a_group_of_which_a_message_came_after_the_snapshot_moves_in_the_next_run(
-    world: World,
-) -> None:
-    letter(world, b"2", 2, last=True)
-    run = world.start(RETRY, **GROUPS)
-    world.snapshot(run)
-    letter(world, b"1", 1)
-    world.accept(run)
-    execution = world.execution(run)
-
-    make_pass(execution)
-    settle(execution)
-
-    assert whys(world) == ["its group has 2 messages; this run has 1 of them"]
-    assert set(world.handle(RETRY, **GROUPS).values()) == {"delivered"}
-    assert world.bodies("PAYMENTS") == [b"1", b"2"]
-
-
-def test_a_budget_does_not_tear_a_group(world: World) -> None:
-    world.dead_letter(b"0")
-    two(world)
-    keys = {"limits": {"messages_per_run": 2}}
-
-    first = world.handle(RETRY, **GROUPS, **keys)
-    why = whys(world)[1]
-    second = world.handle(RETRY, **GROUPS, **keys)
-
-    assert list(first.values()) == ["delivered", "not_attempted", "not_attempted"]
-    assert why == (
-        "its group has 2 messages, and the run may move 1 more (limits: messages_per_run)"
-    )
-    assert list(second.values()) == ["delivered", "delivered"]
-
-
-def test_a_group_that_exceeds_a_budget_does_not_keep_other_discards_from_the_archive(
-    world: World,
-) -> None:
-    letter(world, b"1", 1)
-    letter(world, b"2", 2)
-    letter(world, b"3", 3, last=True)
-    world.dead_letter(b"4")
-    world.dead_letter(b"5")
-
-    outcomes = world.handle("WAIT(NO)\nACTION(DISCARD)", **GROUPS, limits={"messages_per_run": 2})
-
-    assert list(outcomes.values()) == ["not_attempted"] * 3 + ["discarded"] * 2
-
-
-def test_a_step_of_a_ramp_moves_a_group_as_a_whole(world: World) -> None:
-    two(world)
-    two(world, group=b"h")
-    execution = world.plan(RETRY, ramp={"steps": [1], "watch": 60}, **GROUPS)
-
-    result: PassResult = make_pass(execution)
-
-    assert (result.attempts, result.pending) == (2, 2)
-    assert units(world) == [[1, 2]]
-
-
-def test_a_rate_and_a_depth_do_not_tear_a_group(world: World) -> None:
-    two(world)
-    two(world, group=b"h")
-    limits = {"messages_per_second": 1, "destinations": [{"queue": "PAYMENTS", "in_flight": 3}]}
-    execution = world.plan(RETRY, limits=limits, **GROUPS)
-
-    result = make_pass(execution)
-    settle(execution)
-
-    assert (result.attempts, result.pending) == (2, 2)
-    assert world.bodies("PAYMENTS") == [b"1", b"2"]
-    assert len(set(whys(world)[2:])) == 1
-
-
-def test_a_message_that_a_control_holds_holds_its_group(world: World) -> None:
-    """The first message has the cause of another message, which fills the step of a ramp."""
-    world.dead_letter(b"0", reason=2085)
-    letter(world, b"1", 1, reason=2085)
-    letter(world, b"2", 2, last=True, reason=2053)
-    execution = world.plan(RETRY, ramp={"steps": [1], "watch": 60}, **GROUPS)
-
-    result = make_pass(execution)
-    settle(execution)
-
-    assert (result.attempts, result.pending) == (1, 2)
-    assert whys(world)[2] == f"another message of its group is held: {whys(world)[1]}"
-    assert "group" not in whys(world)[1]
-
-
-def test_a_group_with_a_key_waits_as_a_whole_at_the_place_of_its_first_message(
-    world: World,
-) -> None:
-    sequences = {"groups": "all_or_nothing", "key": "MQMD.CorrelId"}
-    key: dict[str, Any] = {"CorrelId": b"k" * 24}
-    letter(world, b"2", 2, last=True, **key)
-    world.dead_letter(b"between", **key)
-    letter(world, b"1", 1, **key)
-    execution = world.plan(RETRY, sequences=sequences)
-
-    embedded_mq.faults.set("MQPUT1[PAYMENTS]:2:2030:before")
-    result = make_pass(execution)
-    embedded_mq.faults.set("")
-    assert (world.bodies("PAYMENTS"), result.pending) == ([], 3)
-    assert result.next_pass_at is not None
-    world.clock.now = result.next_pass_at
-    make_pass(execution)
-
-    assert world.bodies("PAYMENTS") == [b"1", b"2", b"between"]
 
 
 # -- interruptions

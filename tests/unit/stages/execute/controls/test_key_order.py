@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,10 @@ import embedded_mq
 from mqdlq.headers import RulesHeader2
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import World
+from tests.unit.stages.execute.controls.grouped import BOTH_CLIENTS, whys, world_fixture
 from tests.unit.stages.execute.messages.with_properties import add_properties
+
+__all__ = ["world_fixture"]
 
 NARROW = "DEFINE QLOCAL(NARROW) MAXMSGL(4)"
 KEY: dict[str, Any] = {"sequences": {"key": "MQMD.CorrelId"}}
@@ -20,30 +21,8 @@ RETRY = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(2)"
 WAITS = "it waits behind an earlier message with the same MQMD.CorrelId"
 
 
-BOTH_CLIENTS = pytest.mark.parametrize(
-    "world", ["ibmmq", pytest.param("pymqi", marks=pytest.mark.slow)], indirect=True
-)
-
-
-@pytest.fixture(name="world")
-def _world(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path, client=getattr(request, "param", "ibmmq"))
-    with world.ledger:
-        yield world
-    embedded_mq.faults.set("")
-
-
 def letter(world: World, body: bytes, key: bytes = b"", **fields: Any) -> None:
     world.dead_letter(body, CorrelId=key.ljust(24, b"\0"), **fields)
-
-
-def whys(world: World, run_id: str = "run-1") -> list[str]:
-    messages = world.ledger.messages.of_run(run_id)
-    booked = world.ledger.outcomes.of_run(run_id)
-    return [booked[message.message_id].why for message in messages]
 
 
 def pass_with(execution: Execution, fault: str) -> None:
