@@ -15,6 +15,7 @@ from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.named_messages import check_named_messages
 from tests.support.world import World
+from tests.unit.stages.execute.controls.returning import send_back
 from tests.unit.stages.execute.messages.with_properties import (
     ALL_KINDS,
     add_properties,
@@ -217,6 +218,17 @@ def test_an_interrupted_repair_delivers_the_message_once(world: World, fault: st
     assert why.startswith("repaired: Format: ORDERS → MQSTR, CodedCharSetId: 37 → 1208")
     (copy,) = world.ledger.archive.copies(run_id=execution.run.run_id)
     assert not copy.is_provisional
+
+
+def test_a_repaired_message_that_comes_back_is_recognised(world: World) -> None:
+    world.dead_letter(BODY, inner=(546, 37, "ORDERS"))
+    loops: dict[str, Any] = {"loops": {"limit": 1}}
+    execution = plan_repair(world, TO_UTF_8, "ACTION(RETRY)", **loops)
+    make_pass(execution)
+    settle(execution)
+    send_back(world)
+
+    assert world.handle("ACTION(RETRY)", **loops) == {1: "quarantined"}
 
 
 def test_a_failed_put_leaves_the_original_on_the_queue(world: World) -> None:
