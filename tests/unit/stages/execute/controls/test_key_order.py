@@ -11,6 +11,7 @@ from mqdlq.headers import RulesHeader2
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import World
 from tests.unit.stages.execute.controls.grouped import BOTH_CLIENTS, whys, world_fixture
+from tests.unit.stages.execute.controls.returning import send_back
 from tests.unit.stages.execute.messages.with_properties import add_properties
 
 __all__ = ["world_fixture"]
@@ -116,6 +117,16 @@ def test_messages_do_not_wait_behind_one_that_no_rule_moves(world: World) -> Non
     letter(world, b"3", b"a")
 
     assert list(world.handle(rules, **KEY).values()) == ["left_by_rule", "unmatched", "delivered"]
+
+
+def test_messages_do_not_wait_behind_a_quarantined_one(world: World) -> None:
+    keys: dict[str, Any] = {"loops": {"limit": 1}, **KEY}
+    letter(world, b"1", b"a")
+    world.handle(RETRY, **keys)
+    send_back(world)
+    letter(world, b"2", b"a")
+
+    assert list(world.handle(RETRY, **keys).values()) == ["quarantined", "delivered"]
 
 
 def test_a_discard_waits_for_no_message(world: World) -> None:
