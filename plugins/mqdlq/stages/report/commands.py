@@ -42,15 +42,19 @@ def command_for(
 ) -> str:
     """Return the command that acts on messages with the same outcome and class, "" if none helps.
 
-    An unknown outcome has no command: the message may be on another queue already.
+    An unknown outcome has no command: the message may be on another queue already. That of a run
+    with a repair is a dry run with the same repair, because nobody can approve a repair in the
+    foreground, and without it the messages would be delivered as they are.
     """
     if run is None or outcome is Outcome.UNKNOWN:
         return ""
     if outcome is None:
-        return f"mqdlq run {shlex.quote(run.handler)}"
+        return "" if run.repair else f"mqdlq run {shlex.quote(run.handler)}"
     if not all(keys) or len(keys) > MOST_KEYS:
         return ""
     conf = {"message_keys": list(keys), **_action(run, outcome, cls)}
+    if run.repair:
+        conf = {"dry_run": True, **conf, "repair": json.loads(run.repair)}
     if run.has_given_action or _named_queue(run.rules_text) != run.queue:
         conf["input_q"] = run.queue
     return f"mqdlq run {shlex.quote(run.handler)} --conf {shlex.quote(json.dumps(conf))}"

@@ -84,6 +84,7 @@ def message_row(message: Message, sources: Sources) -> MessageRow:
             message.cls,
             in_the_way,
             has_given_action=sources.run is not None and sources.run.has_given_action,
+            has_repair=sources.run is not None and bool(sources.run.repair),
         ),
         tried=tuple(
             Tried(

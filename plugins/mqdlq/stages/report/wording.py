@@ -99,15 +99,19 @@ def next_step(
     reason: int,
     *,
     has_given_action: bool = False,
+    has_repair: bool = False,
 ) -> str:
     """Return the next step in words; `reason` is the reason code of the obstacle, 0 if unknown.
 
-    With `has_given_action` an action was given for the message, which no later run repeats.
+    With `has_given_action` an action was given for the message, which no later run repeats, and
+    with `has_repair` a repair, which needs an approval in Airflow.
     """
     advice = advice_on(reason).advice if reason else ""
     stays = outcome and Trait.STAYS in outcome.traits
     if has_given_action and outcome and stays and outcome.disposition is Disposition.PLANNED:
         again = "give the same action again"
+        if has_repair:
+            again = "give the same action and repair again, in a run that you start in Airflow"
         return f"{advice}; then {again}" if advice else again
     steps: dict[Outcome | None, str] = {
         None: "run the handler again: it settles interrupted units of work, and browses again",

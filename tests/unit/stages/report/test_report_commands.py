@@ -104,6 +104,17 @@ def test_a_command_repeats_an_action_that_was_given_for_the_run() -> None:
     assert conf_of(command) == {"message_keys": [KEY], "action": hostile, "input_q": QUEUE}
 
 
+def test_the_command_of_a_run_with_a_repair_is_a_dry_run_with_the_repair() -> None:
+    action = "ACTION(RETRY)"
+    run = run_of(rules_source=GIVEN_ACTION, rules_text=action, repair='{"format": "MQSTR"}')
+
+    command = command_for(run, Outcome.NOT_ATTEMPTED, MessageClass.DEAD_LETTER, [KEY])
+
+    conf = {"message_keys": [KEY], "action": action, "repair": {"format": "MQSTR"}}
+    assert conf_of(command) == {"dry_run": True, **conf, "input_q": QUEUE}
+    assert command_for(run, None, MessageClass.DEAD_LETTER, [KEY]) == ""
+
+
 def test_a_group_has_one_command_for_all_its_messages(report_of: ReportOf) -> None:
     report = report_of(EndedRun([exhausted(), delivered(), exhausted(), unmatched(), bare()]))
 
