@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -95,16 +95,22 @@ class Archive(Repository):
         location: str,
         digests: Mapping[int, str],
         at: datetime,
-        changes: Iterable[MessageRepair] = (),
+        changes: Collection[MessageRepair] = (),
     ) -> None:
         """Record copies that were read back: message id to SHA-256 of key and body.
 
         `changes` are those of messages to be delivered repaired, and of messages whose repair is
-        refused. Raises sqlalchemy.exc.IntegrityError, and records none, if one is recorded already.
+        refused; changes that are recorded already stay. Raises sqlalchemy.exc.IntegrityError, and
+        records none, if a copy is recorded already.
         """
         copies = {"run_id": run_id, "location": location, "at": at}
         rows = [{**copies, "message_id": one, "digest": digest} for one, digest in digests.items()]
-        changed = [{**asdict(one), "run_id": run_id, "at": at} for one in changes]
+        known = self.repairs(run_id) if changes else {}
+        changed = [
+            {**asdict(one), "run_id": run_id, "at": at}
+            for one in changes
+            if one.message_id not in known
+        ]
         with self._engine.begin() as connection:
             add(connection, archive, rows)
             add(connection, repairs, changed)

@@ -100,7 +100,11 @@ def read_recorded_copies(execution: Execution, recorded: Mapping[int, str]) -> d
 def _browse_copies(
     work: WorkList, cursor: BrowseCursor, wanted: set[int], changes: list[MessageRepair]
 ) -> Iterator[Copy]:
-    """Yield copies of the wanted messages; add the changes of messages to be repaired."""
+    """Yield copies of the wanted messages; add the changes of messages to be repaired.
+
+    Changes without a refusal are added with the copy. If another application holds the message in
+    the meantime, there are neither, and the next pass tries again.
+    """
     for met in work.browse(cursor):
         item = met.item
         if item is None or item.message.message_id not in wanted:
@@ -110,16 +114,25 @@ def _browse_copies(
             if repair is None:
                 continue
             item.changes, item.withheld_reason = repair, repair.refusal
-            changes.append(repair)
             if repair.refusal:
+                changes.append(repair)
                 continue
-        try:
-            descriptor, body = browse_with_properties(cursor, met.browsed.total_length)
-        except QueueManagerError as error:
-            if error.reason in GONE:
-                continue
-            raise
-        yield Copy(item.message.message_id, descriptor, body)
+        whole = _browse_whole(met.browsed, cursor)
+        if whole is None:
+            continue
+        if item.changes is not None:
+            changes.append(item.changes)
+        yield Copy(item.message.message_id, *whole)
+
+
+def _browse_whole(browsed: BrowsedMessage, cursor: BrowseCursor) -> tuple[bytes, bytes] | None:
+    """Return the packed MQMD and the bytes, with properties, of a message, None if it is gone."""
+    try:
+        return browse_with_properties(cursor, browsed.total_length)
+    except QueueManagerError as error:
+        if error.reason in GONE:
+            return None
+        raise
 
 
 def _compare_with_body(
