@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.headers.ccsid import following_ccsid
-from mqdlq.headers.chain import Chain, ChainedHeader, walk
+from mqdlq.headers.chain import HEADER_OF_FORMAT, Chain, ChainedHeader, walk
 from mqdlq.headers.classify import Classified, classify
 from mqdlq.headers.identity import IDENTITY_PREFIX, message_identity
 from mqdlq.headers.key import message_key
@@ -28,6 +28,7 @@ from mqdlq.headers.trace import without_trace_properties
 
 __all__ = [
     "DLH_LENGTH",
+    "HEADER_OF_FORMAT",
     "IDENTITY_PREFIX",
     "MD_LENGTH",
     "PREFIX_LENGTH",

@@ -235,3 +235,6 @@ _READERS: Final[dict[str, tuple[str, _Reader]]] = {
     "MQHRF2": ("MQRFH2", _measured(RulesHeader2)),
     "MQCICS": ("MQCIH", _cih),
 }
+
+HEADER_OF_FORMAT: Final = {name: structure for name, (structure, _) in _READERS.items()}
+"""By Format: the structure of the header that a message with this Format begins with."""

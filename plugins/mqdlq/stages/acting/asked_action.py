@@ -15,6 +15,7 @@ from mqdlq.rules import Rule
 from mqdlq.stages.repairing.repair import Repair, parse_repair
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._/%]{1,48}")
+_CCSID: Final = re.compile(r"[0-9]{1,5}")
 
 
 class ActionError(MqDlqError, ValueError):
@@ -176,11 +177,14 @@ def parse_action(given: Mapping[str, str]) -> AskedAction | None:
 def _repair(given: Mapping[str, str]) -> Repair | None:
     """Return the repair of the form, None if both fields are empty."""
     written, ccsid = (given.get(name, "").strip() for name in ("repair_format", "repair_ccsid"))
-    if ccsid and not ccsid.isdecimal():
-        raise ActionError("repair_ccsid", f"found {ccsid[:40]!r}", "a number such as 1208")
-    wanted = {"format": written, "coded_char_set_id": int(ccsid) if ccsid else None}
+    if ccsid and not _CCSID.fullmatch(ccsid):
+        expected = "a whole number from 1 to 65535, such as 1208"
+        raise ActionError("repair_ccsid", f"found {ccsid[:40]!r}", expected)
+    wanted: dict[str, str | int] = {"format": written} if written else {}
+    if ccsid:
+        wanted["coded_char_set_id"] = int(ccsid)
     try:
-        return parse_repair({name: value for name, value in wanted.items() if value} or None)
+        return parse_repair(wanted or None)
     except HandlerError as error:
         where, _, rest = error.text.partition(": ")
         fault, _, expected = rest.partition("; expected ")

@@ -10,6 +10,7 @@ from typing import Any, Final
 import jsonschema
 
 from mqdlq.errors import HandlerError
+from mqdlq.headers import HEADER_OF_FORMAT
 from mqdlq.model import Action
 from mqdlq.rules import Rule
 
@@ -17,16 +18,17 @@ GUARD: Final = "repair"
 """The name of the guard that asks for the approval of each repair, in questions and the ledger."""
 
 _HIGHEST_CCSID: Final = 65_535
-_DEAD_LETTER: Final = "MQDEAD"
+_HEADERS: Final = tuple(sorted(name for name in HEADER_OF_FORMAT if name.startswith("MQH")))
 
 SCHEMA: Final[dict[str, Any]] = {
     "type": ["null", "object"],
     "properties": {
         "format": {
             "type": "string",
-            "pattern": r"^[A-Za-z0-9._/%]{0,8}$",
-            "maxLength": 8,  # in Python's patterns, `$` lets a line's end pass
-            "not": {"const": _DEAD_LETTER},
+            # In Python's patterns `$` also matches before a final line end.
+            "pattern": r"^[A-Za-z0-9._/%]{0,8}$(?!\n)",
+            # The Formats of MQ headers begin with MQH. `check_body` must be able to read them.
+            "not": {"pattern": rf"^(MQDEAD$|MQH(?!{'|'.join(one[3:] + '$' for one in _HEADERS)}))"},
         },
         "coded_char_set_id": {"type": "integer", "minimum": 1, "maximum": _HIGHEST_CCSID},
     },
@@ -35,7 +37,8 @@ SCHEMA: Final[dict[str, Any]] = {
 _EXPECTED: Final = {
     "$": '"format", "coded_char_set_id" or both, such as'
     ' {"format": "MQSTR", "coded_char_set_id": 1208}',
-    "$.format": "at most 8 letters, digits and . _ / %, and not MQDEAD, such as MQSTR",
+    "$.format": "at most 8 letters, digits and . _ / %, such as MQSTR; not MQDEAD, and no header"
+    f" that mqdlq cannot read: of Formats that begin with MQH only {', '.join(_HEADERS)}",
     "$.coded_char_set_id": f"a whole number from 1 to {_HIGHEST_CCSID}, such as 1208",
 }
 """By JSON path: what would be right there."""
@@ -67,13 +70,18 @@ def read_repair(text: str) -> Repair | None:
 def parse_repair(given: Mapping[str, Any] | None) -> Repair | None:
     """Return the repair that a run is given; raises HandlerError for an invalid one."""
     for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(given):
-        where = error.json_path
-        found = ", ".join(error.instance) if isinstance(error.instance, dict) else error.instance
+        where, found = error.json_path, error.instance
+        if error.validator == "additionalProperties":
+            found = ", ".join(name for name in found if name not in SCHEMA["properties"])
         raise HandlerError(
             "MQDLQ-520",
             f"repair{where.removeprefix('$')}: found {found!r}; expected {_EXPECTED[where]}",
         )
-    return None if given is None else Repair(**given)
+    if given is None:
+        return None
+    ccsid = given.get("coded_char_set_id")
+    # For JSON Schema 1208.0 is an integer, too.
+    return Repair(given.get("format"), None if ccsid is None else int(ccsid))
 
 
 def check_action(repair: Repair, rule: Rule) -> None:

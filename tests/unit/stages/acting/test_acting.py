@@ -126,10 +126,22 @@ def test_a_repair_shows_its_changes_and_leaves_out_messages_that_it_does_not_cha
             "repair_ccsid: found 70000; expected a whole number from 1 to 65535, such as 1208",
         ),
         (
+            {"action": "retry", "repair_ccsid": "00"},
+            "repair_ccsid: found 0; expected a whole number from 1 to 65535, such as 1208",
+        ),
+        (
+            {"action": "retry", "repair_ccsid": "9" * 5000},
+            (
+                f"repair_ccsid: found '{'9' * 40}'; expected a whole number from 1 to 65535, such"
+                " as 1208"
+            ),
+        ),
+        (
             {"action": "retry", "repair_format": "a b"},
             (
-                "repair_format: found 'a b'; expected at most 8 letters, digits and . _ / %, and"
-                " not MQDEAD, such as MQSTR"
+                "repair_format: found 'a b'; expected at most 8 letters, digits and . _ / %, such"
+                " as MQSTR; not MQDEAD, and no header that mqdlq cannot read: of Formats that begin"
+                " with MQH only MQHMDE, MQHRF, MQHRF2"
             ),
         ),
         (
