@@ -21,7 +21,7 @@ from mqdlq.ledger.audit import Audit, AuditEvent
 from mqdlq.ledger.controls.evidence import EvidenceCheck, EvidenceChecks
 from mqdlq.ledger.controls.identities import Departure, Identities, Identity
 from mqdlq.ledger.controls.meters import Meter, Meters, Rate, Reservation
-from mqdlq.ledger.controls.ramps import CauseAttempt, Ramps, RampState, Subject
+from mqdlq.ledger.controls.ramps import AwaitedTarget, CauseAttempt, Ramps, RampState, Subject
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
 from mqdlq.ledger.migrations import migrate, require_current
@@ -86,6 +86,7 @@ __all__ = [
     "Attempt",
     "AuditEvent",
     "AuditFilter",
+    "AwaitedTarget",
     "BrowseOrderReader",
     "CauseAttempt",
     "CauseHistory",

@@ -11,9 +11,9 @@ from sqlalchemy import ColumnElement, Select, func, select, tuple_
 
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.tables.identities import identities
-from mqdlq.ledger.tables.messages import HAS_CAUSE, attempts, messages
+from mqdlq.ledger.tables.messages import HAS_CAUSE, attempts, messages, outcomes
 from mqdlq.ledger.tables.ramps import ramp_states
-from mqdlq.model import AttemptState, RampPhase
+from mqdlq.model import AttemptState, Outcome, RampPhase
 
 
 class Subject(NamedTuple):
@@ -57,7 +57,16 @@ class CauseAttempt(NamedTuple):
     seq: int
 
 
+class AwaitedTarget(NamedTuple):
+    """A target that messages on the queue are for; `cause_id` is None if it is not known."""
+
+    cause_id: str | None
+    target_q: str
+    target_q_mgr: str
+
+
 _MAY_HAVE_MOVED = (AttemptState.CONFIRMED, AttemptState.UNKNOWN)
+_WAITING = (Outcome.NOT_ATTEMPTED, Outcome.RETRY_PENDING)
 _SUBJECT = [ramp_states.c[name] for name in Subject._fields]
 _STATE = [ramp_states.c[field.name] for field in fields(RampState)]
 
@@ -90,6 +99,22 @@ class Ramps(Repository):
         """
         with self._stream(_returned_elsewhere(subject, after)) as rows:
             return {row.message_id: row.identity for row in rows}
+
+    def awaited_targets(self, run_id: str) -> set[AwaitedTarget]:
+        """Return the targets of the messages that a run left on the queue with a further step.
+
+        A message without an identity has no known cause here.
+        """
+        columns = (identities.c.cause_id, outcomes.c.target_q, outcomes.c.target_q_mgr)
+        query = (
+            select(*columns)
+            .distinct()
+            .select_from(outcomes)
+            .outerjoin(identities, identities.c.message_id == outcomes.c.message_id)
+            .where(outcomes.c.run_id == run_id, outcomes.c.outcome.in_(_WAITING))
+        )
+        with self._stream(query) as rows:
+            return {AwaitedTarget(*row) for row in rows}
 
     def last_attempt(self) -> int:
         """Return the `seq` of the attempt that was recorded last, 0 if there is none."""

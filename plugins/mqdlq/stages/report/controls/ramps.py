@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.handlers.controls import read_controls
-from mqdlq.ledger import Ledger, RampState
+from mqdlq.ledger import AwaitedTarget, Ledger, RampState, Subject
 from mqdlq.model import RampPhase
 from mqdlq.stages.report.controls.records import RampRow
 from mqdlq.stages.report.report_sources import Sources
@@ -14,7 +14,8 @@ def ramp_rows(sources: Sources, ledger: Ledger) -> tuple[RampRow, ...]:
     """Return the states that the ramps and breakers of a run had at its end, oldest first.
 
     They are the states that the run has recorded, and those of earlier runs that hold messages of
-    its causes.
+    the run. Until the run has settled its messages, and in a run for named messages, these are the
+    states of all its causes.
     """
     run = sources.run
     if run is None or not read_controls(run.controls).act_by_cause:
@@ -25,6 +26,8 @@ def ramp_rows(sources: Sources, ledger: Ledger) -> tuple[RampRow, ...]:
     }
     before = sources.sighting.at if sources.sighting else None
     states = ledger.ramps.current(run.queue_manager, run.queue, before)
+    knows_all = before is not None and not run.named
+    awaited = ledger.ramps.awaited_targets(run.run_id) if knows_all and states else None
     return tuple(
         RampRow(
             cause_id=subject.cause_id,
@@ -38,8 +41,19 @@ def ramp_rows(sources: Sources, ledger: Ledger) -> tuple[RampRow, ...]:
         )
         for subject, state in states.items()
         if state.run_id == run.run_id
-        or (state.phase is not RampPhase.COMPLETE and subject.cause_id in known)
+        or (
+            state.phase is not RampPhase.COMPLETE
+            and subject.cause_id in known
+            and _is_awaited(subject, awaited)
+        )
     )
+
+
+def _is_awaited(subject: Subject, awaited: set[AwaitedTarget] | None) -> bool:
+    """Whether messages that stay on the queue may be for a ramp or a breaker."""
+    target = subject.target_q, subject.target_q_mgr
+    causes = (subject.cause_id, None)
+    return awaited is None or any(AwaitedTarget(cause, *target) in awaited for cause in causes)
 
 
 def _is_open(state: RampState) -> bool:

@@ -225,6 +225,37 @@ def test_a_message_that_never_left_the_queue_opens_no_breaker(world: World) -> N
     assert states(world) == []
 
 
+def open_breakers(world: World, rules: str) -> list[str]:
+    """Complete a run; return the causes of the breakers that its report lists as open."""
+    execution = world.plan(f"WAIT(NO)\n{rules}", **BREAKER)
+    record_causes(execution.run, ledger=world.ledger)
+    make_pass(execution)
+    settle(execution)
+    report = read_report(
+        execution.run.run_id,
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        stages={},
+        now=world.clock.now,
+    )
+    return [row.cause.split()[0] for row in report.ramps if row.is_open]
+
+
+def test_a_breaker_is_not_reported_after_its_messages_get_another_target(world: World) -> None:
+    to_closed, to_parked = (
+        f"ACTION(FWD) FWDQ({queue}) HEADER(NO)" for queue in ("CLOSED", "PARKED")
+    )
+    dead_letters(world, 4)
+    dead_letters(world, 3, reason=2051)
+
+    opened, still_open = (open_breakers(world, to_closed) for _ in range(2))
+    corrected = open_breakers(world, f"REASON(2051) {to_closed}\n{to_parked}")
+
+    assert sorted(opened) == sorted(still_open) == ["MQRC_PUT_INHIBITED", "MQRC_Q_FULL"]
+    assert corrected == ["MQRC_PUT_INHIBITED"]
+    assert world.depths("DLQ", "PARKED") == (3, 4)
+
+
 def test_a_message_that_comes_back_for_another_reason_opens_the_breaker_that_moved_it(
     world: World,
 ) -> None:
