@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
-from typing import Any, NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, func, select, tuple_
 
@@ -65,6 +65,9 @@ class AwaitedTarget(NamedTuple):
     target_q_mgr: str
 
 
+CLOCK_DIFFERENCE: Final = timedelta(minutes=1)
+"""By how much the clock of a queue manager that writes an MQDLH may be behind this machine's."""
+
 _MAY_HAVE_MOVED = (AttemptState.CONFIRMED, AttemptState.UNKNOWN)
 _WAITING = (Outcome.NOT_ATTEMPTED, Outcome.RETRY_PENDING)
 _SUBJECT = [ramp_states.c[name] for name in Subject._fields]
@@ -95,10 +98,15 @@ class Ramps(Repository):
         """Return the messages of a subject that were dead-lettered on another queue since a move.
 
         Only moves after an attempt count. The values are the identities, which any queue's runs
-        have recorded. A message that still has its MQDLH of before the move was only forwarded.
+        have recorded. A message that still has its MQDLH of before the move was only forwarded. Its
+        new MQDLH may be up to `CLOCK_DIFFERENCE` older than the intent to move it.
         """
         with self._stream(_returned_elsewhere(subject, after)) as rows:
-            return {row.message_id: row.identity for row in rows}
+            return {
+                row.message_id: row.identity
+                for row in rows
+                if row.dead_lettered_at >= row.at - CLOCK_DIFFERENCE
+            }
 
     def awaited_targets(self, run_id: str) -> set[AwaitedTarget]:
         """Return the targets of the messages that a run left on the queue with a further step.
@@ -164,20 +172,29 @@ class Ramps(Repository):
 
 def _returned_elsewhere(subject: Subject, after: int) -> Select[Any]:
     """Return the query for the messages of a subject that another queue had after they moved."""
-    moves = select(attempts.c.message_id, attempts.c.at)
+    moves = select(attempts.c.message_id, attempts.c.unit)
     is_confirmed = attempts.c.state == AttemptState.CONFIRMED
     moved = _of_subject(moves, subject, after, is_confirmed).subquery()
+    # A message may be back before its move is recorded as confirmed: after a crash, hours before.
+    intended = attempts.alias()
     later = identities.alias()
     own_queue = (subject.queue_manager, subject.queue)
     return (
-        select(moved.c.message_id, identities.c.identity)
+        select(moved.c.message_id, identities.c.identity, intended.c.at, later.c.dead_lettered_at)
         .distinct()
         .join(identities, identities.c.message_id == moved.c.message_id)
+        .join(
+            intended,
+            (intended.c.message_id == moved.c.message_id)
+            & (intended.c.unit == moved.c.unit)
+            & (intended.c.state == AttemptState.INTENDED),
+        )
         .join(later, later.c.identity == identities.c.identity)
         .join(messages, messages.c.message_id == later.c.message_id)
         .where(
             later.c.message_id > moved.c.message_id,
-            later.c.dead_lettered_at >= moved.c.at,
+            later.c.dead_lettered_at.is_distinct_from(identities.c.dead_lettered_at),
+            later.c.dead_lettered_at.is_not(None),
             tuple_(messages.c.queue_manager, messages.c.queue) != own_queue,
         )
     )

@@ -198,6 +198,35 @@ def test_a_message_that_comes_back_to_the_queue_of_another_handler_opens_the_bre
     assert state.why.startswith("breaker: 1 of 1 message came back from PAYMENTS @ QM1; next try")
 
 
+@pytest.mark.parametrize("lag", [timedelta(milliseconds=1), -timedelta(seconds=30)])
+def test_a_message_that_comes_back_at_once_or_by_another_clock_opens_the_breaker(
+    world: World, lag: timedelta
+) -> None:
+    """The time in its MQDLH is cut, or of another machine: it is before that of the move."""
+    world.mqsc("DEFINE QLOCAL(DLQ2)")
+    dead_letters(world, 2)
+    first = world.plan(RULES, ramp={"steps": [1], "watch": 60})
+    world.clock.now += timedelta(milliseconds=8)
+    make_pass(first)
+    send_back(world, dlq="DLQ2", after=lag)
+    world.handle("INPUTQ(DLQ2) WAIT(NO)\nACTION(IGNORE)", loops={})
+
+    assert pass_at(first, world, 2) == (0, 1)
+
+
+def test_an_equal_message_that_another_queue_had_before_the_move_opens_no_breaker(
+    world: World,
+) -> None:
+    world.mqsc("DEFINE QLOCAL(DLQ2)")
+    dead_letters(world, 2)
+    first = world.plan(RULES, ramp={"steps": [1], "watch": 60})
+    make_pass(first)
+    send_back(world, dlq="DLQ2", after=-timedelta(hours=2))
+    world.handle("INPUTQ(DLQ2) WAIT(NO)\nACTION(IGNORE)", loops={})
+
+    assert pass_at(first, world, 2) == (1, 0)
+
+
 def test_a_message_that_is_forwarded_to_another_handler_opens_no_breaker(world: World) -> None:
     """It keeps its MQDLH, so nothing has dead-lettered it again."""
     dead_letters(world, 2)
