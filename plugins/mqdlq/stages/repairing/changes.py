@@ -92,16 +92,20 @@ def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> Messag
     )
     if chain.is_whole:
         return changes
+    how = "do not begin with a valid one"
+    if chain.headers:
+        last = chain.headers[-1].structure
+        how = f"begin with a valid {last} that announces another one, which cannot be read"
     return _refused(
         changes,
-        f"Format {changes.format_to} announces a header, and its data do not begin with a valid"
-        " one; a repair never changes the body",
+        f"Format {changes.format_to} announces a header, and its data {how}; a repair never changes"
+        " the body",
     )
 
 
 def name_of_format(value: str) -> str:
-    """Return a Format as people read it: a blank one has a name, too."""
-    return value or "MQFMT_NONE"
+    """Return a Format as people read it: a blank one has a name, control characters are escaped."""
+    return repr(value)[1:-1] or "MQFMT_NONE"
 
 
 def _find_data(row: Mapping[str, Any]) -> _Data:

@@ -114,8 +114,8 @@ def test_properties_stay_with_a_repaired_message(world: World) -> None:
     assert (body, kept) == (BODY, properties)
 
 
-def rfh2(ccsid: int = 1208) -> bytes:
-    return RulesHeader2(546, ccsid, "MQSTR", 0, 1208, ()).encode(encoding=546, ccsid=819)
+def rfh2(following: str = "MQSTR") -> bytes:
+    return RulesHeader2(546, 1208, following, 0, 1208, ()).encode(encoding=546, ccsid=819)
 
 
 REFUSED: list[tuple[tuple[int, int, str], bytes, dict[str, Any], str]] = [
@@ -144,6 +144,15 @@ REFUSED: list[tuple[tuple[int, int, str], bytes, dict[str, Any], str]] = [
         (
             "Format MQHRF2 announces a header, and its data do not begin with a valid one; a repair"
             " never changes the body"
+        ),
+    ),
+    (
+        (546, 819, "MQSTR"),
+        rfh2("MQHRF2") + BODY,
+        {"format": "MQHRF2"},
+        (
+            "Format MQHRF2 announces a header, and its data begin with a valid MQRFH2 that"
+            " announces another one, which cannot be read; a repair never changes the body"
         ),
     ),
 ]

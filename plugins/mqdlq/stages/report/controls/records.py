@@ -50,10 +50,12 @@ class RepairRow:
     """Messages that a run repairs in the same way, or does not repair for the same reason.
 
     `changes` is in words, from and to; `refusal` is "" if they can be repaired. `delivered` counts
-    the delivered messages, whose originals are in the archive.
+    the delivered messages, whose originals are in the archive, and `unknown` the messages whose
+    unit of work was interrupted and is not settled.
     """
 
     changes: str
     refusal: str
     messages: int
     delivered: int
+    unknown: int

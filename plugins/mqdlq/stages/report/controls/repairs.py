@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from mqdlq.errors import LakeError
+from mqdlq.headers import HEADER_OF_FORMAT
 from mqdlq.lake import planned_messages
 from mqdlq.ledger import Ledger, MessageRepair
+from mqdlq.model import AttemptState
 from mqdlq.stages.repairing.changes import name_of_format
 from mqdlq.stages.repairing.planned import find_all_changes
 from mqdlq.stages.report.controls.records import RepairRow
 from mqdlq.stages.report.report_sources import Sources
 from mqdlq.stages.report.wording import count, target
 
+_NOT_SETTLED: Final = (AttemptState.INTENDED, AttemptState.UNKNOWN)
+
 
 def describe_changes(changes: MessageRepair) -> str:
-    """Return the changes of a message in one line, or why it is not repaired; without any body."""
+    """Return the planned changes of a message in one line, or why it is not repaired.
+
+    The snapshot does not show whether the body has the header that a new Format announces.
+    """
     if changes.refusal:
         return f"not repaired: {changes.refusal}"
-    return f"{describe_fields(changes)}; body unchanged, {count(changes.length, 'byte')}"
+    length = count(changes.length, "byte")
+    header = HEADER_OF_FORMAT.get(changes.format_to, "")
+    is_new = header and changes.format_from != changes.format_to
+    condition = f"; only if its data begin with a valid {header}" if is_new else ""
+    return f"{describe_fields(changes)}; body unchanged, {length}{condition}"
 
 
 def describe_delivery(changes: MessageRepair) -> str:
@@ -60,17 +72,18 @@ def repair_rows(sources: Sources, ledger: Ledger) -> tuple[RepairRow, ...]:
         found = find_all_changes(run, steps, ledger)
     except (LakeError, OSError, ValueError):  # ValueError: not Parquet
         found = ledger.archive.repairs(run.run_id)
-    delivered = {
-        copy.message_id
-        for copy in ledger.archive.copies(run_id=run.run_id)
-        if not copy.is_provisional
-    }
-    counted, moved = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    moves = {copy.message_id: copy.move for copy in ledger.archive.copies(run_id=run.run_id)}
+    counted = Counter[tuple[str, str]]()
+    delivered, unknown = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for message_id, changes in found.items():
-        words = describe_fields(changes), changes.refusal
+        words, move = (describe_fields(changes), changes.refusal), moves.get(message_id)
         counted[words] += 1
-        moved[words] += message_id in delivered
-    return tuple(RepairRow(*words, number, moved[words]) for words, number in counted.most_common())
+        delivered[words] += move is AttemptState.CONFIRMED
+        unknown[words] += move in _NOT_SETTLED
+    return tuple(
+        RepairRow(*words, number, delivered[words], unknown[words])
+        for words, number in counted.most_common()
+    )
 
 
 def repair_in_words(row: RepairRow) -> str:
@@ -78,7 +91,8 @@ def repair_in_words(row: RepairRow) -> str:
     messages = count(row.messages, "message")
     if row.refusal:
         return f"{messages} not repaired: {row.refusal}"
-    rest = row.messages - row.delivered
+    rest = row.messages - row.delivered - row.unknown
     states = [f"{row.delivered:,} delivered, originals in the archive"] if row.delivered else []
+    states += [f"{row.unknown:,} not known"] if row.unknown else []
     states += [f"{rest:,} not delivered"] if rest else []
     return f"{messages} with {row.changes}; body unchanged; {'; '.join(states)}"
