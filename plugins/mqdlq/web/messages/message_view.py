@@ -243,7 +243,7 @@ def _actions(
             " an application may have read it; to take it back, move it from that queue"
         )
     elif copy is None:
-        kept = "the archive has no copy: only a discarded message has one"
+        kept = "the archive has no copy: only a discarded or repaired message has one"
     elif copy.pruned_at is not None:
         kept = "its archive copy is pruned"
     elif copy.repair is not None:
