@@ -11,6 +11,9 @@ from mqdlq.renamed import STORED
 GIVEN_ACTION: Final = "the parameter action"
 """The source of a run's rules if they are one action, given for messages by name."""
 
+LONGEST_PROPERTY: Final = 4_096
+"""The maximum length in bytes of UTF-8 of a message property that is read, from any source."""
+
 
 class MessageClass(StrEnum):
     """Class of a message by its first bytes; `QueueKind` has the class that rules act on."""

@@ -18,6 +18,7 @@ from mqdlq.headers.ccsid import UTF_16, Family
 from mqdlq.headers.limits import FOLDERS_READ
 from mqdlq.headers.records import UTF_8, Record
 from mqdlq.headers.representation import NATIVE, ByteOrder, codec_of, family_of, order_of
+from mqdlq.model import LONGEST_PROPERTY
 from mqdlq.structures import headers
 
 NAME_VALUE_LENGTH: Final = 4
@@ -99,11 +100,14 @@ class RulesHeader2(_Measured, headers.MQRFH2[str]):
         """Return the value of a property as text, None if no folder has it.
 
         `path` is its folder and the further parts of its name. Raises `UnreadablePropertyError` if
-        a folder that may have it was not decoded or is not well-formed.
+        a folder that may have it was not decoded or is not well-formed, or if the value is longer
+        than `LONGEST_PROPERTY`.
         """
         for folder in self.folders:
             value = _find_in_folder(folder, path)
             if value is not None:
+                if len(value.encode("utf-8", "surrogateescape")) > LONGEST_PROPERTY:
+                    raise UnreadablePropertyError
                 return value
         return None
 

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import QueueManagerError
+from mqdlq.model import LONGEST_PROPERTY
 from mqdlq.mqi.connect import QueueManager
 
 HEADER_ONLY = 172
-LONGEST_PROPERTY = 4096
-"""The number of bytes of a message property that are read."""
 _NO_PROPERTIES: Mapping[str, str | None] = MappingProxyType({})
 _UNREADABLE = {
     MQRC["MQRC_PROPERTY_VALUE_TOO_BIG"],

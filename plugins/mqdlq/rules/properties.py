@@ -26,6 +26,8 @@ _CONDITION: Final = re.compile(r"([^\s=<>]*)\s*(<=|>=|<|>|=)(.*)", re.DOTALL)
 _PART: Final = r"[A-Za-z_$][A-Za-z0-9_$]*"
 _NAME: Final = re.compile(rf"(?:{_PART}\.)*{_PART}")
 _OF_THE_MQMD: Final = "Root."
+_LONGEST_NAME: Final = 4095
+"""MQ_MAX_PROPERTY_NAME_LENGTH: the maximum length of a property's name, with its folder."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _LIMIT: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,9})?")
 _NUMBER: Final = re.compile(r" *([+-]?[0-9]{1,99}(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?) *")
@@ -54,7 +56,7 @@ class PropertyCondition:
     def is_met_by(self, value: str) -> bool:
         """Whether the value of the property, as text, meets the condition."""
         if self.sign == "=":
-            return _compiled(self.text).match(value) is not None
+            return _compiled(self.text).match(value.rstrip(" ")) is not None
         found = _NUMBER.fullmatch(value)
         return found is not None and _OPERATORS[self.sign](Decimal(found[1]), Decimal(self.text))
 
@@ -67,6 +69,27 @@ def read_condition(text: str) -> PropertyCondition:
             f"takes a comparison of a property {_EXAMPLES}, found {quoted(text)}"
         )
     name, sign, compared = found[1], found[2], found[3].strip(" ")
+    full = _full_name(name)
+    if sign == "=":
+        if not compared:
+            raise PropertyConditionError(
+                f"takes text after '=', with wildcards such as '{name} = REFUND*', found nothing"
+            )
+        if compared.startswith("="):
+            raise PropertyConditionError(
+                f"takes one '=', such as '{name} = REFUND*', found {quoted(f'={compared}')}; for"
+                f" text that begins with '=' write '{name} = ?…'"
+            )
+        return PropertyCondition(full, sign, canonical(compared))
+    if not _LIMIT.fullmatch(compared):
+        raise PropertyConditionError(
+            f"takes a number after '{sign}', such as '{name} {sign} 100', found {quoted(compared)}"
+        )
+    return PropertyCondition(full, sign, f"{Decimal(compared).normalize() + 0:f}")
+
+
+def _full_name(name: str) -> str:
+    """Return the name of a property with its folder; raise PropertyConditionError."""
     if name.startswith(_OF_THE_MQMD):
         raise PropertyConditionError(
             f"compares message properties, not fields of the MQMD; {quoted(name)} is a field, for"
@@ -78,17 +101,12 @@ def read_condition(text: str) -> PropertyCondition:
             f" usr.orderType, found {quoted(name)}"
         )
     full = name if "." in name else f"usr.{name}"
-    if sign == "=":
-        if not compared:
-            raise PropertyConditionError(
-                f"takes text after '=', with wildcards such as '{name} = REFUND*', found nothing"
-            )
-        return PropertyCondition(full, sign, canonical(compared))
-    if not _LIMIT.fullmatch(compared):
+    if len(full) > _LONGEST_NAME:
         raise PropertyConditionError(
-            f"takes a number after '{sign}', such as '{name} {sign} 100', found {quoted(compared)}"
+            f"takes the name of a property with at most {_LONGEST_NAME:,} characters, folder"
+            f" included, found {len(full):,}"
         )
-    return PropertyCondition(full, sign, f"{Decimal(compared).normalize() + 0:f}")
+    return full
 
 
 def met_by(conditions: Mapping[str, Any]) -> str:
@@ -98,4 +116,5 @@ def met_by(conditions: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=8192)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return compiled(pattern)
+    """Compile a pattern for values without trailing blanks, in time that grows with the length."""
+    return compiled(pattern, one=".", end=r"\Z")

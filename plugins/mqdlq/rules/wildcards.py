@@ -25,7 +25,11 @@ def canonical(pattern: str) -> str:
     return re.sub(r"\*+", "*", pattern.rstrip(" "))
 
 
-def compiled(pattern: str, one: str = _ONE) -> re.Pattern[str]:
+_END: Final = r" *+\Z"
+"""The regular expression for the rest of the field."""
+
+
+def compiled(pattern: str, one: str = _ONE, end: str = _END) -> re.Pattern[str]:
     """Compile a pattern to a regular expression over padded fields, for `match`.
 
     The first occurrence of each part between asterisks is enough, because it leaves the most room
@@ -37,11 +41,11 @@ def compiled(pattern: str, one: str = _ONE) -> re.Pattern[str]:
     """
     first, *stretches = canonical(pattern).split("*")
     if not stretches:
-        return re.compile(_stretch(first, one) + r" *+\Z", re.DOTALL)
+        return re.compile(_stretch(first, one) + end, re.DOTALL)
     *middle, last = stretches
     found = "".join(f"(?>.*?{_stretch(stretch, one)})" for stretch in middle)
-    end = rf".*?{_stretch(last, one)} *+\Z" if last else ""
-    return re.compile(_stretch(first, one) + found + end, re.DOTALL)
+    rest = f".*?{_stretch(last, one)}{end}" if last else ""
+    return re.compile(_stretch(first, one) + found + rest, re.DOTALL)
 
 
 def _stretch(text: str, one: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from mqdlq.rules import explain, freeze, parse
@@ -35,6 +37,20 @@ from tests.unit.rules.extended_tables import LETTER, error, frozen
             ),
         ),
         ("a =", "takes text after '=', with wildcards such as 'a = REFUND*', found nothing"),
+        (
+            "a == REFUND",
+            (
+                "takes one '=', such as 'a = REFUND*', found '== REFUND'; for text that begins with"
+                " '=' write 'a = ?…'"
+            ),
+        ),
+        (
+            "a" * 4092 + " = b",
+            (
+                "takes the name of a property with at most 4,095 characters, folder included, found"
+                " 4,096"
+            ),
+        ),
         ("a <= 1e4", "takes a number after '<=', such as 'a <= 100', found '1e4'"),
     ],
 )
@@ -62,6 +78,9 @@ def test_a_table_knows_its_conditions_on_properties() -> None:
         ("a = RE?UND*", "REFUND", True),
         ("a = REFUND", "REFUND  ", True),
         ("a = REFUND", "refund", False),
+        ("a = ?*", "  ", False),
+        ("a = *?", " x ", True),
+        ("a = A?", "A ", False),
         ("a = *", "", True),
         ("a >= 1", "1.0", True),
         ("a > 1", "1.0000000000000000000000000000000001", True),
@@ -75,6 +94,19 @@ def test_a_property_is_compared_as_text_or_as_a_number(
     condition: str, value: str, is_met: bool
 ) -> None:
     assert read_condition(condition).is_met_by(value) is is_met
+
+
+@pytest.mark.parametrize("condition", ["a = *?x", "a = X*?", "a = *? ? ?b", "a = *?"])
+@pytest.mark.parametrize("last", ["", "y"])
+def test_a_value_of_blanks_is_compared_in_time_that_grows_with_its_length(
+    condition: str, last: str
+) -> None:
+    value = "X" + " " * 100_000 + last
+
+    start = time.perf_counter()
+    read_condition(condition).is_met_by(value)
+
+    assert time.perf_counter() - start < 1
 
 
 def test_an_explanation_shows_no_value_of_a_property() -> None:

@@ -113,6 +113,8 @@ def snapshot(world: World, run: Any) -> list[dict[str, Any]]:
         (browsed(header("<usr><!-- --><amount>1</amount></usr>")), [], []),
         (browsed(header("<usr><amount>1</amount></usr>" + " " * 400), length=300), [], []),
         (browsed(b"RFH "), [], []),
+        (browsed(header(f"<usr><amount>{'1'.rjust(4096)}</amount></usr>")), [AMOUNT], [REFUND]),
+        (browsed(header(f"<usr><amount>{'1'.rjust(4097)}</amount></usr>")), [], [REFUND]),
     ],
 )
 def test_an_unreadable_property_neither_meets_nor_fails_a_condition(
