@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import (
+    BaseModel,
     Field,
     ValidationError,
     field_validator,
@@ -287,8 +288,10 @@ def build_handler(document: Document, report: Report, name: str, folder: Path) -
     except ValidationError as error:
         for fault in error.errors(include_url=False):
             _, at = nodes.get(str(next(iter(fault["loc"]), "")), (None, None))
+            if at is not None and fault["type"] == "extra_forbidden":
+                reader.unknown_key(at, fault["loc"][1:], _known_keys(fault["loc"][:-1]))
             # An unknown key may be a misspelt missing key.
-            if at is not None or is_complete:
+            elif at is not None or is_complete:
                 reader.error("invalid", document.root if at is None else at, _words(fault))
         return None
     return None if report.has_errors else handler
@@ -318,6 +321,28 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         message = f"{path}: the rules table is not UTF-8 at byte {error.start}"
         raise HandlerError("MQDLQ-306", message) from error
+
+
+def _known_keys(path: Sequence[object]) -> list[str]:
+    """Return the keys of the mapping at a path of a handler's file."""
+    models: list[type[BaseModel]] = [Handler]
+    for part in path:
+        inner = [
+            model
+            for outer in models
+            for name, field in outer.model_fields.items()
+            if part in {name, field.alias}
+            for model in _models_in(field.annotation)
+        ]
+        models = inner or models
+    return [field.alias or key for one in models for key, field in one.model_fields.items()]
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
 
 
 def _words(fault: Any) -> str:

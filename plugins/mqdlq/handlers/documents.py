@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -169,6 +169,24 @@ class Reader:
             self.error("invalid-value", node, "a value has one line")
             return None
         return text
+
+    def unknown_key(self, node: Node, path: Sequence[object], known: Iterable[str]) -> None:
+        """Report the key at the end of a path below a node; `known` are the keys there.
+
+        Parts of the path that name no key are ignored. If the key is not found, as behind a merge
+        key, the place is that of the last node that is.
+        """
+        *_, written = map(str, path)
+        at = node
+        for part in path:
+            if isinstance(part, int) and isinstance(node, SequenceNode):
+                at = node = node.value[part]
+            for key, value in node.value if isinstance(node, MappingNode) else ():
+                if key.value == part:
+                    at, node = key, value
+                    break
+        spelled = {key.upper(): key for key in known}
+        self.error("unknown-keyword", at, _unknown(written, spelled, {}))
 
     def plain(self, node: Node) -> Any:
         """Return a node's value by YAML's rules, or None if it is null or a fault was reported.

@@ -245,6 +245,39 @@ def test_the_documented_example_sets_every_guard(tmp_path: Path) -> None:
     assert handler.alerts.notify[0].events[0] == "failed"
 
 
+@pytest.mark.parametrize(
+    ("yaml", "expected"),
+    [
+        (
+            "loops:\n  then: leave\n  limt: 3\n",
+            "5:3: unknown key limt; did you mean limit? [MQDLQ-301]\n      limt: 3\n      ~~~^",
+        ),
+        (
+            "evidence: {depth: yes}\n",
+            "3:12: unknown key depth [MQDLQ-301]\n    evidence: {depth: yes}\n               ~~~~^",
+        ),
+        (
+            "limits:\n  destinations:\n    - in_flight: 1\n      closed:\n        - fro: PT8H\n",
+            "7:11: unknown key fro; did you mean for?\n            - fro: PT8H\n              ~~^",
+        ),
+        (
+            "loops:\n  then: {forwrd: R, forward: Q}\n",
+            (
+                "4:10: unknown key forwrd; did you mean forward? [MQDLQ-301]\n"
+                "      then: {forwrd: R, forward: Q}\n             ~~~~~^"
+            ),
+        ),
+    ],
+)
+def test_an_unknown_key_within_a_key_is_reported_at_its_own_place(
+    tmp_path: Path, yaml: str, expected: str
+) -> None:
+    found = error(tmp_path, f"connection: mq\nrules: a.rules\n{yaml}")
+
+    assert f"h.yaml:{expected}" in found
+    assert found.count("unknown key") == 1
+
+
 def test_an_approval_must_end_before_the_plan_is_too_old(tmp_path: Path) -> None:
     keys = "connection: mq\nrules: a.rules\napproval: {discard: yes, timeout: P2D}\n"
 
