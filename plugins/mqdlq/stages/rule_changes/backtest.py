@@ -13,7 +13,7 @@ from mqdlq.errors import LakeError
 from mqdlq.evaluation.differences import Treatments, treatments_in
 from mqdlq.lake import Snapshot, snapshot_stands
 from mqdlq.ledger import TakenSnapshot
-from mqdlq.rules import RulesTable
+from mqdlq.rules import RulesTable, find_unstored, freeze
 
 MOST_MESSAGES: Final = 50_000
 """The most messages that are compared while someone waits for a page."""
@@ -37,10 +37,15 @@ class ChosenSnapshots:
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """The messages of the chosen snapshots under two tables: today's and the proposed one."""
+    """The messages of the chosen snapshots under two tables: today's and the proposed one.
+
+    `unstored` has the comparisons of the tables that not all snapshots have: they match no message
+    there.
+    """
 
     snapshots: ChosenSnapshots
     treatments: Treatments
+    unstored: tuple[str, ...] = ()
 
 
 def choose_snapshots(
@@ -80,4 +85,7 @@ def backtest(today: RulesTable, proposed: RulesTable, snapshots: ChosenSnapshots
 
     A message that several snapshots hold counts once, as the newest shows it.
     """
-    return Backtest(snapshots, treatments_in(today, proposed, snapshots.used, None))
+    texts = [snapshot.manifest.rules_text for snapshot in snapshots.used]
+    unstored = {what for one in (today, proposed) for what in find_unstored(freeze(one), texts)}
+    found = treatments_in(today, proposed, snapshots.used, None)
+    return Backtest(snapshots, found, tuple(sorted(unstored)))

@@ -66,6 +66,14 @@ def test_the_matrix_has_today_s_action_and_the_new_one(tmp_path: Path) -> None:
     ]
 
 
+def test_a_comparison_that_the_snapshots_do_not_have_is_named(tmp_path: Path) -> None:
+    changed = parse("PROPERTY('a = B') ACTION(IGNORE)\nACTION(FWD) FWDQ(PARKED)\n", frozen=True)
+    chosen = choose_snapshots([take(tmp_path, "s1", letter(1, "X"))])
+
+    assert backtest(TODAY, changed, chosen).unstored == ("property usr.a = B",)
+    assert backtest(TODAY, PROPOSED, chosen).unstored == ()
+
+
 def test_the_messages_of_each_rule_are_counted(tmp_path: Path) -> None:
     taken = take(tmp_path, "s1", letter(1, "QUOTES"), letter(2, "X"), letter(3, "QUOTES", 2053))
 
