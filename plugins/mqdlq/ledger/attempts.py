@@ -23,6 +23,13 @@ T = TypeVar("T")
 COUNTED: Final = (AttemptState.FAILED, AttemptState.CONFIRMED)
 """The states of an attempt that count against a rule's RETRY."""
 
+_GOT: Final = (
+    AttemptState.INTENDED,
+    AttemptState.FAILED,
+    AttemptState.BACKED_OUT_WITH_BATCH,
+)
+"""The states that an attempt comes to soon after the get of its message."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -109,19 +116,22 @@ class Attempts(Repository):
         return None if row is None or row["first"] is None else (row["first"], row["last"])
 
     def made_between(self, queue_manager: str, queue: str, start: datetime, end: datetime) -> int:
-        """Return how many attempts were begun in a time on messages of a dead-letter queue."""
-        query = (
-            select(func.count())
-            .select_from(attempts)
+        """Return how many attempts runs made in a time on messages of a dead-letter queue.
+
+        An attempt that failed, or was backed out with others, has got its message, too.
+        """
+        made = (
+            select(attempts.c.unit, attempts.c.message_id)
             .join(messages, messages.c.message_id == attempts.c.message_id)
             .where(
                 messages.c.queue_manager == queue_manager,
                 messages.c.queue == queue,
-                attempts.c.state == AttemptState.INTENDED,
+                attempts.c.state.in_(_GOT),
                 attempts.c.at.between(start, end),
             )
+            .distinct()
         )
-        return int(self._values(query)[0])
+        return int(self._values(select(func.count()).select_from(made.subquery()))[0])
 
     def made(self, run: Run) -> dict[int, tuple[int, datetime]]:
         """Return by message id how many attempts count, and when the last of them was made.

@@ -254,7 +254,7 @@ def evidence_in_words(check: EvidenceCheck) -> str:
     if not is_stream:
         counted = f"{source}: {count(check.examined, 'get')} {since}"
         more = f"{check.unseen:,} more than" if check.unseen else "no more than"
-        why = ": another program got messages" if check.unseen else ""
+        why = ": another program got messages, or gets were backed out" if check.unseen else ""
         return f"{counted}, {more} runs of this ledger made{why}"
     if not check.unseen:
         return f"{source}: {copies} {since}, each in a snapshot"

@@ -5,6 +5,7 @@ The embedded queue manager makes none. IBM MQ docs, "Queue statistics message da
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
@@ -15,6 +16,8 @@ from embedded_mq.pcf import messages as pcf
 from mqdlq.ledger import EvidenceCheck, Run
 from mqdlq.mqi.evidence.statistics import read_statistics
 from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.execute.attempt_recorder import Planned
+from mqdlq.stages.execute.dead_letters import DeadLetterSource
 from mqdlq.stages.report.wording import evidence_in_words
 from mqdlq.stages.snapshot import SnapshotOptions
 from mqdlq.stages.snapshot.stage import snapshot_queue
@@ -78,7 +81,7 @@ def test_gets_of_other_programs_are_reported(counted: World) -> None:
     assert check == EvidenceCheck("statistics", SOURCE, BEFORE, NOON, 5, 3)
     assert evidence_in_words(check) == (
         f"Statistics queue {SOURCE}: 5 gets since 2026-11-21 10:00:00 UTC, 3 more than runs of this"
-        " ledger made: another program got messages"
+        " ledger made: another program got messages, or gets were backed out"
     )
     assert counted.depths(SOURCE) == (2,)
 
@@ -93,6 +96,38 @@ def test_own_gets_make_no_hint_and_forged_statistics_change_no_outcome(counted: 
 
     assert (check_of(counted, run).examined, check_of(counted, run).unseen) == (2, 0)
     assert counted.outcomes(run) == {1: "delivered"}
+
+
+def test_gets_whose_puts_failed_are_own_gets(
+    counted: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gets = 0
+    get = DeadLetterSource.get
+
+    def count_gets(source: DeadLetterSource, planned: Planned) -> Iterator[Callable[[], None]]:
+        nonlocal gets
+        for put_one in get(source, planned):
+            gets += 1
+            yield put_one
+
+    monkeypatch.setattr(DeadLetterSource, "get", count_gets)
+    counted.mqsc("DEFINE QLOCAL(FULL) MAXDEPTH(1)")
+    for queue in ("PAYMENTS", "PAYMENTS", "FULL", "FULL"):
+        counted.dead_letter(dest_q=queue)
+    run = handle(counted)
+    assert counted.outcomes(run) == {
+        1: "delivered",
+        2: "delivered",
+        3: "delivered",
+        4: "exhausted",
+    }
+    assert gets == 4
+
+    put(counted, statistics(("DLQ", 0, gets)), b"12000100")
+    counted.clock.now = NOON + timedelta(hours=1)
+    check = check_of(counted, handle(counted))
+
+    assert (check.examined, check.unseen) == (gets, 0)
 
 
 def test_without_the_statistics_queue_the_run_continues(world: World) -> None:
