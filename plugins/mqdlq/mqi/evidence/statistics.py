@@ -17,8 +17,11 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.evidence.pcf_messages import MQCFT_STATISTICS, Parameters, read_pcf
 
-MAX_BROWSED: Final = 20_000
-"""How many statistics messages are browsed at most."""
+MAX_INTERVAL: Final = timedelta(days=31)
+"""The longest interval that is read; STATINT is a week at most."""
+
+MAX_GETS: Final = (1 << 31) - 1
+"""The highest number of gets that is read: the fields of the statistics have 32 bits."""
 
 MAX_LENGTH: Final = 1 << 20
 """The length of the longest message that is read: it has up to 100 queues."""
@@ -45,13 +48,18 @@ class QueueStatistics:
 
 
 def read_statistics(body: bytes, queue: str) -> QueueStatistics | None:
-    """Return what a statistics message says of a queue; None for any other bytes or queue."""
+    """Return what a statistics message says of a queue; None for any other bytes or queue.
+
+    None, too, for times and numbers that no queue manager writes.
+    """
     message = read_pcf(body)
     if message is None or (message.type, message.command) != (MQCFT_STATISTICS, MQCMD_STATISTICS_Q):
         return None
     start, end = (_local_time(message.parameters, names) for names in (MQCAMO_START, MQCAMO_END))
     groups = message.parameters.get(MQGACF_Q_STATISTICS_DATA)
-    if start is None or end is None or end < start or not isinstance(groups, list):
+    if start is None or end is None or not isinstance(groups, list):
+        return None
+    if not timedelta() <= end - start <= MAX_INTERVAL:
         return None
     counts = [
         gets
@@ -60,19 +68,19 @@ def read_statistics(body: bytes, queue: str) -> QueueStatistics | None:
         if isinstance(gets := group.get(MQIAMO_GETS), tuple)
     ]
     total = sum(number for gets in counts for number in gets if isinstance(number, int))
-    return QueueStatistics(end - start, max(0, total)) if counts else None
+    return QueueStatistics(end - start, total) if counts and 0 <= total <= MAX_GETS else None
 
 
 def browse_statistics(
     queue_manager: QueueManager, source: str, queue: str
-) -> Iterator[tuple[bytes, QueueStatistics]]:
-    """Yield the packed MQMD of each statistics message about a queue, with what it says."""
+) -> Iterator[tuple[bytes, QueueStatistics | None]]:
+    """Yield the packed MQMD of each message, with what it says of a queue if it is statistics."""
     client = queue_manager.client
     constants, descriptor, gmo = client.CMQC, client.packed.MD(), client.packed.GMO()
     empty = descriptor.pack()
     gmo.MatchOptions = constants.MQMO_NONE
     with queue_manager.browsing(source) as opened:
-        for _ in range(MAX_BROWSED):
+        while True:
             descriptor.packed[:] = empty
             gmo.Options = (
                 constants.MQGMO_BROWSE_NEXT
@@ -85,8 +93,7 @@ def browse_statistics(
             body = _get(queue_manager, opened, descriptor, gmo, source)
             if body is None:
                 return
-            if (found := read_statistics(body, queue)) is not None:
-                yield bytes(descriptor.packed), found
+            yield bytes(descriptor.packed), read_statistics(body, queue)
 
 
 def _get(

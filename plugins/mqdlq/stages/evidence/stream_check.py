@@ -8,18 +8,17 @@ before the snapshot began.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from mqdlq import lake
-from mqdlq.errors import LakeError, MqDlqError
 from mqdlq.ledger import EvidenceCheck
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager, connect
+from mqdlq.stages.evidence.checking import Checking
 from mqdlq.stages.evidence.stream_copies import key_of, possible_keys, put_on_queue_at
 from mqdlq.stages.execute import Execution
-from mqdlq.stages.units.resources import Log
 
 STREAM: Final = "stream"
 MAX_BROWSED: Final = 200_000
@@ -29,12 +28,11 @@ MAX_RECONSTRUCTED: Final = 1_000
 """For how many copies the report options of the original are tried, 512 combinations each."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamBrowse:
-    """The copies of messages that were put since the last check, and the check itself so far."""
+@dataclass(slots=True)
+class StreamBrowse(Checking):
+    """The check so far, and the copies of messages that were put since the last check."""
 
-    check: EvidenceCheck
-    copies: dict[bytes, BrowsedMessage]
+    copies: dict[bytes, BrowsedMessage] = field(default_factory=dict)
 
 
 def inquire_stream_queue(queue_manager: QueueManager, queue: str) -> str:
@@ -46,68 +44,61 @@ def inquire_stream_queue(queue_manager: QueueManager, queue: str) -> str:
 def browse_stream(execution: Execution) -> StreamBrowse:
     """Browse the stream queue of a run's queue, before the snapshot of the run.
 
-    Errors of the queue manager become the `trouble` of the check, and a warning in the log. The
-    first check of a queue has no copies: it only begins the time of the next one.
+    Errors become the `trouble` of the check, and a warning in the log. The first check of a queue
+    has no copies: it only begins the time of the next one.
     """
-    run, log, now = execution.run, execution.log, execution.clock()
+    run, now = execution.run, execution.clock()
     since = execution.ledger.evidence.last_at(run.queue_manager, run.queue, STREAM)
-    check = EvidenceCheck(STREAM, "", since, now)
-    try:
-        with connect(execution.settings) as queue_manager:
-            source = inquire_stream_queue(queue_manager, run.queue)
-            check = replace(check, source=source)
-            if not source:
-                log.warning(
-                    "queue %s has no stream queue, so that `evidence: stream` has no effect;"
-                    " define one with ALTER QLOCAL(%s) STREAMQ(…) [MQDLQ-139]",
-                    run.queue,
-                    run.queue,
-                )
-                return StreamBrowse(replace(check, trouble="the queue has no STREAMQ"), {})
-            if since is None:
-                return StreamBrowse(check, {})
-            return _browse_since(queue_manager, check, since)
-    except MqDlqError as error:
-        warn_of_unreadable_evidence(log, "stream queue", run.queue, error)
-        return StreamBrowse(replace(check, trouble=error.text), {})
+    browse = StreamBrowse(EvidenceCheck(STREAM, "", since, now))
+    with (
+        browse.noting_trouble(execution, "stream queue"),
+        connect(execution.settings) as queue_manager,
+    ):
+        source = inquire_stream_queue(queue_manager, run.queue)
+        browse.check = replace(browse.check, source=source)
+        if not source:
+            browse.check = replace(browse.check, trouble="the queue has no STREAMQ")
+            execution.log.warning(
+                "queue %s has no stream queue, so that `evidence: stream` has no effect; define one"
+                " with ALTER QLOCAL(%s) STREAMQ(…) [MQDLQ-139]",
+                run.queue,
+                run.queue,
+            )
+        elif since is not None:
+            _browse_since(queue_manager, browse, since)
+    return browse
 
 
-def warn_of_unreadable_evidence(log: Log, what: str, queue: str, error: MqDlqError) -> None:
-    """Log that a check is left out; no run fails for it."""
-    log.warning(
-        "the %s of %s cannot be browsed: %s; the run continues without this check [MQDLQ-138]",
-        what,
-        queue,
-        error.text,
-    )
-
-
-def _browse_since(
-    queue_manager: QueueManager, check: EvidenceCheck, since: datetime
-) -> StreamBrowse:
-    copies: dict[bytes, BrowsedMessage] = {}
+def _browse_since(queue_manager: QueueManager, browse: StreamBrowse, since: datetime) -> None:
+    check, copies = browse.check, dict[bytes, BrowsedMessage]()
     with queue_manager.browsing(check.source) as opened:
         cursor = BrowseCursor(queue_manager, opened, check.source)
         for number, copy in enumerate(cursor.messages(), start=1):
             if number > MAX_BROWSED:
                 trouble = f"it has more than {MAX_BROWSED:,} messages; remove old copies from it"
-                return StreamBrowse(replace(check, trouble=trouble), {})
+                browse.check = replace(check, trouble=trouble)
+                return
             put_at = put_on_queue_at(copy)
             if put_at is not None and since <= put_at < check.at:
                 copies.setdefault(key_of(copy), copy)
-    return StreamBrowse(replace(check, examined=len(copies)), copies)
+    browse.check, browse.copies = replace(check, examined=len(copies)), copies
 
 
 def record_stream_check(execution: Execution, browse: StreamBrowse) -> None:
     """Compare the copies with the snapshots since the last check, and record the result."""
+    with browse.noting_trouble(execution, "stream queue"):
+        browse.check = _compare(execution, browse)
+    execution.ledger.evidence.record(execution.run.run_id, browse.check)
+
+
+def _compare(execution: Execution, browse: StreamBrowse) -> EvidenceCheck:
     unseen, is_exact = _find_unseen(execution, browse.check, set(browse.copies))
     doubtful = sorted(unseen)[:MAX_RECONSTRUCTED]
     possible = {key: one for one in doubtful for key in possible_keys(browse.copies[one])}
     never_seen, _ = _find_unseen(execution, browse.check, set(possible))
     is_exact = is_exact and len(doubtful) == len(unseen)
     unseen -= {one for key, one in possible.items() if key not in never_seen}
-    check = replace(browse.check, unseen=len(unseen), is_exact=is_exact)
-    execution.ledger.evidence.record(execution.run.run_id, check)
+    return replace(browse.check, unseen=len(unseen), is_exact=is_exact)
 
 
 def _find_unseen(
@@ -124,6 +115,6 @@ def _find_unseen(
     for taken in filter(None, [own, *earlier]):
         try:
             left -= set(lake.count_keys(taken.location, left)) if left else set()
-        except (LakeError, OSError):  # pruned
+        except Exception:  # noqa: BLE001 (pruned or damaged; each store has its own errors)
             is_complete = False
     return left, is_complete

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from embedded_mq.pcf import messages as pcf
 from mqdlq.ledger import EvidenceCheck, Run
-from mqdlq.mqi.evidence.statistics import read_statistics
+from mqdlq.mqi.evidence.statistics import MAX_GETS, read_statistics
+from mqdlq.stages.evidence import statistics_check
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.attempt_recorder import Planned
 from mqdlq.stages.execute.dead_letters import DeadLetterSource
@@ -27,10 +28,12 @@ SOURCE = "SYSTEM.ADMIN.STATISTICS.QUEUE"
 BEFORE = NOON - timedelta(hours=2)
 
 
-def statistics(*queues: tuple[str, int, int]) -> bytes:
+def statistics(
+    *queues: tuple[str, int, int], first: bytes = b"2026-11-21", last: bytes = b"2026-11-21"
+) -> bytes:
     """Return a message about queues with gets of nonpersistent and of persistent messages."""
     header = pcf.Header(type=21, command=165, version=3)
-    times = {2711: b"2026-11-21", 2712: b"12.30.00", 2707: b"2026-11-21", 2708: b"13.00.00"}
+    times = {2711: first, 2712: b"12.30.00", 2707: last, 2708: b"13.00.00"}
     groups = (
         pcf.Parameter(
             20, 8011, (pcf.string(2016, name.encode().ljust(48)), pcf.integers(722, gets))
@@ -128,6 +131,76 @@ def test_gets_whose_puts_failed_are_own_gets(
     check = check_of(counted, handle(counted))
 
     assert (check.examined, check.unseen) == (gets, 0)
+
+
+def test_impossible_statistics_are_ignored(counted: World) -> None:
+    put(counted, statistics(("DLQ", 0, 2)))
+    put(counted, statistics(("DLQ", 1, 1), first=b"0001-01-01", last=b"9999-12-31"))
+    put(counted, statistics(("DLQ", MAX_GETS, 1)))
+    put(counted, statistics(("DLQ", -1, 0)))
+    counted.dead_letter()
+
+    run = handle(counted)
+
+    check = check_of(counted, run)
+    assert (check.examined, check.unseen, check.trouble) == (2, 0, "")
+    assert counted.outcomes(run) == {1: "delivered"}
+
+
+def test_more_gets_than_are_possible_in_all_messages_are_trouble(counted: World) -> None:
+    for _ in range(2):
+        put(counted, statistics(("DLQ", 0, MAX_GETS)))
+
+    check = check_of(counted, handle(counted))
+
+    assert check.trouble == "its messages have an impossible number of gets"
+
+
+def test_an_unexpected_exception_is_the_trouble_of_the_check(
+    counted: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("with data")
+
+    monkeypatch.setattr(statistics_check, "browse_statistics", fail)
+    counted.dead_letter()
+
+    run = handle(counted)
+
+    assert check_of(counted, run).trouble == "unexpected RuntimeError"
+    assert counted.outcomes(run) == {1: "delivered"}
+
+
+def test_a_long_statistics_queue_is_not_checked(
+    counted: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics_check, "MAX_BROWSED", 1)
+    put(counted, statistics(("ORDERS", 0, 1)))
+    put(counted, statistics(("DLQ", 0, 500)))
+
+    trouble = check_of(counted, handle(counted)).trouble
+
+    assert trouble == "it has more than 1 messages; remove old ones from it"
+
+
+@pytest.mark.parametrize(("minutes", "unseen"), [(-37, 0), (9, 0), (11, 2)])
+def test_own_gets_count_within_ten_minutes_of_an_interval(
+    world: World, minutes: int, unseen: int
+) -> None:
+    """The run gets two messages at this time from the end of the interval, by its own clock."""
+    world.mqsc(f"DEFINE QLOCAL({SOURCE})")
+    world.clock.now = BEFORE - timedelta(hours=1)
+    handle(world)
+    world.clock.now = BEFORE + timedelta(minutes=minutes)
+    for _ in range(2):
+        world.dead_letter()
+    world.handle("ACTION(RETRY)")
+    put(world, statistics(("DLQ", 0, 2)), b"10000000")
+    world.clock.now = NOON
+
+    check = check_of(world, handle(world))
+
+    assert (check.examined, check.unseen) == (2, unseen)
 
 
 def test_without_the_statistics_queue_the_run_continues(world: World) -> None:

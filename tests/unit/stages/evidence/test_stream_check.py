@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +107,25 @@ def test_a_message_of_a_run_without_the_check_is_seen(streamed: World) -> None:
 
     assert streamed.depths("DLQ") == (0,)
     assert check_of(streamed, handle(streamed)).unseen == 0
+
+
+def test_an_unreadable_earlier_snapshot_makes_the_number_the_highest_possible(
+    streamed: World,
+) -> None:
+    streamed.dead_letter(b"left", dest_q="ORDERS")
+    earlier = streamed.start(RULES)
+    streamed.snapshot(earlier)
+    for file in Path(streamed.recorded_snapshot(earlier.run_id).location).rglob("*.parquet"):
+        file.write_bytes(b"PAR1 damaged")
+    streamed.lose_first()
+    streamed.clock.now = LATER
+    streamed.dead_letter(b"handled")
+
+    run = handle(streamed)
+
+    check = check_of(streamed, run)
+    assert (check.examined, check.unseen, check.is_exact, check.trouble) == (2, 1, False, "")
+    assert streamed.outcomes(run) == {1: "delivered"}
 
 
 def test_forged_copies_change_nothing_but_the_hint(streamed: World) -> None:
