@@ -14,6 +14,7 @@ from typing import Final
 
 from mqdlq import lake
 from mqdlq.ledger import EvidenceCheck
+from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.stages.evidence.checking import Checking
@@ -65,11 +66,13 @@ def browse_stream(execution: Execution) -> StreamBrowse:
                 run.queue,
             )
         elif since is not None:
-            _browse_since(queue_manager, browse, since)
+            _browse_since(queue_manager, browse, since, run.queue_kind)
     return browse
 
 
-def _browse_since(queue_manager: QueueManager, browse: StreamBrowse, since: datetime) -> None:
+def _browse_since(
+    queue_manager: QueueManager, browse: StreamBrowse, since: datetime, queue_kind: QueueKind
+) -> None:
     check, copies = browse.check, dict[bytes, BrowsedMessage]()
     with queue_manager.browsing(check.source) as opened:
         cursor = BrowseCursor(queue_manager, opened, check.source)
@@ -78,7 +81,7 @@ def _browse_since(queue_manager: QueueManager, browse: StreamBrowse, since: date
                 trouble = f"it has more than {MAX_BROWSED:,} messages; remove old copies from it"
                 browse.check = replace(check, trouble=trouble)
                 return
-            put_at = put_on_queue_at(copy)
+            put_at = put_on_queue_at(copy, queue_kind)
             if put_at is not None and since <= put_at < check.at:
                 copies.setdefault(key_of(copy), copy)
     browse.check, browse.copies = replace(check, examined=len(copies)), copies

@@ -17,6 +17,7 @@ from mqdlq.headers import DLH_LENGTH, message_key
 from mqdlq.headers.ccsid import Family
 from mqdlq.headers.classify import STRUC_IDS
 from mqdlq.headers.times import parse_gmt
+from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.structures import MQDLH, MQMD
 
@@ -35,13 +36,17 @@ _REMOVED: Final = (
 )
 
 
-def put_on_queue_at(copy: BrowsedMessage) -> datetime | None:
-    """Return when a message was put on the dead-letter queue, by its copy.
+def put_on_queue_at(copy: BrowsedMessage, queue_kind: QueueKind) -> datetime | None:
+    """Return when a message was put on the queue, by its copy.
 
-    That is the time in its MQDLH, or in its MQMD if it has none. None if it is not a time.
+    That is the time in its MQDLH; on a queue of another kind than a dead-letter queue, the time in
+    its MQMD if it has no MQDLH. None if there is no such time: a copy without an MQDLH may be of
+    another queue with the same stream queue.
     """
     family = STRUC_IDS.get(copy.prefix[:4])
     if family is None or len(copy.prefix) < DLH_LENGTH:
+        if queue_kind is QueueKind.DEAD_LETTER:
+            return None
         text = copy.descriptor[_PUT_AT].decode("latin-1")
     else:
         codec = "ascii" if family is Family.ASCII else "cp500"

@@ -109,6 +109,18 @@ def test_a_message_of_a_run_without_the_check_is_seen(streamed: World) -> None:
     assert check_of(streamed, handle(streamed)).unseen == 0
 
 
+def test_copies_of_another_queue_with_the_same_stream_queue_are_left_out(
+    streamed: World,
+) -> None:
+    streamed.mqsc("ALTER QLOCAL(ORDERS) STREAMQ(STREAM)")
+    streamed.put("ORDERS", b"an order", PutDate=b"20261121", PutTime=b"11000000")
+    streamed.dead_letter(b"handled")
+
+    check = check_of(streamed, handle(streamed))
+
+    assert (streamed.depths("STREAM"), check.examined, check.unseen) == ((2,), 1, 0)
+
+
 def test_an_unreadable_earlier_snapshot_makes_the_number_the_highest_possible(
     streamed: World,
 ) -> None:
@@ -138,7 +150,7 @@ def test_forged_copies_change_nothing_but_the_hint(streamed: World) -> None:
     run = handle(streamed)
 
     report = report_of(streamed, run)
-    assert check_of(streamed, run).unseen == 2  # the others have the time of their MQMD
+    assert check_of(streamed, run).unseen == 2  # the others have no MQDLH
     assert report.account is not None
     assert report.account.adds_up
     assert (report.account.messages, streamed.outcomes(run)) == (1, {1: "left_by_rule"})
