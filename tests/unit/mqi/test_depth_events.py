@@ -96,6 +96,30 @@ def test_an_event_queue_that_cannot_be_browsed_is_reported_once(
     assert not woken.is_set()
 
 
+def test_a_deleted_queue_keeps_no_event_from_others_and_a_late_listener_is_warned(
+    settings: ConnectionSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedded_mq.run_mqsc("QME", ENABLED)
+    watches, woken = EventWatches(wait_ms=50, retry_s=0.01), Event()
+    with caplog.at_level(logging.INFO):
+        stops = [watches.listen(settings, EVENTS, "GONE", lambda: None)]
+        until(lambda: bool(caplog.messages))
+        stops.append(watches.listen(settings, EVENTS, "DLQ", woken.set))
+        stops.append(watches.listen(settings, EVENTS, "OTHER", lambda: None))
+        try:
+            until(lambda: any("[MQDLQ-137]" in line for line in caplog.messages))
+            put(settings, EVENTS, forged(b"DLQ", HIGH))
+            assert woken.wait(30)
+        finally:
+            for stop in stops:
+                stop()
+            until(lambda: watches.watched() == 0)
+
+    gone, warning = caplog.messages
+    assert gone.startswith("depth events of queue GONE cannot be inquired: MQOPEN of queue GONE")
+    assert "generates no depth events for queue OTHER" in warning
+
+
 def test_disabled_events_are_reported_with_the_commands_that_enable_them(
     settings: ConnectionSettings,
 ) -> None:

@@ -152,21 +152,29 @@ class _EventWatch:
                 connect(self._settings) as queue_manager,
                 queue_manager.browsing(self._event_queue) as opened,
             ):
-                self._warn_of_disabled_events(queue_manager)
-                self._warned = ""
+                self._warned, inquired = "", set[str]()
+                self._warn_of_disabled_events(queue_manager, inquired)
                 events = _browse_events(queue_manager, opened, self._event_queue, self._wait_ms)
                 for queue in events:
                     if self.is_idle.is_set():
                         return
+                    self._warn_of_disabled_events(queue_manager, inquired)
                     for listener in [one for one in self.listeners if one.queue == queue]:
                         listener.wake()
         except Exception as error:  # noqa: BLE001 (triggers go on polling)
             self._warn(str(getattr(error, "text", error)))
             self.is_idle.wait(self._retry_s)
 
-    def _warn_of_disabled_events(self, queue_manager: QueueManager) -> None:
-        for queue in sorted({listener.queue for listener in self.listeners}):
-            if commands := describe_disabled_events(queue_manager, queue):
+    def _warn_of_disabled_events(self, queue_manager: QueueManager, inquired: set[str]) -> None:
+        """Inquire the queues of listeners that are not yet `inquired`, and add them to it."""
+        for queue in sorted({listener.queue for listener in self.listeners} - inquired):
+            inquired.add(queue)
+            try:
+                commands = describe_disabled_events(queue_manager, queue)
+            except QueueManagerError as error:  # deleted, or no authority: others are not affected
+                log.info("depth events of queue %s cannot be inquired: %s", queue, error.text)
+                continue
+            if commands:
                 log.warning(
                     "queue manager %s generates no depth events for queue %s; enable them with %s;"
                     " the depth is polled [MQDLQ-137]",
