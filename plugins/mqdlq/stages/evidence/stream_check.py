@@ -25,8 +25,11 @@ STREAM: Final = "stream"
 MAX_BROWSED: Final = 200_000
 """How many copies are browsed at most."""
 
-MAX_RECONSTRUCTED: Final = 1_000
+MAX_RECONSTRUCTED: Final = 250
 """For how many copies the report options of the original are tried, 512 combinations each."""
+
+MAX_SNAPSHOTS: Final = 100
+"""How many earlier snapshots are read at most, the latest ones."""
 
 
 @dataclass(slots=True)
@@ -115,6 +118,8 @@ def _find_unseen(
     left = keys - ledger.messages.known_keys(*place, keys)
     own = ledger.snapshots.of_run(run.run_id)
     earlier = ledger.snapshots.taken_between(*place, check.since or check.at, check.at)
+    if len(earlier) > MAX_SNAPSHOTS:
+        earlier, is_complete = earlier[-MAX_SNAPSHOTS:], False
     for taken in filter(None, [own, *earlier]):
         try:
             left -= set(lake.count_keys(taken.location, left)) if left else set()

@@ -140,6 +140,21 @@ def test_an_unreadable_earlier_snapshot_makes_the_number_the_highest_possible(
     assert streamed.outcomes(run) == {1: "delivered"}
 
 
+def test_more_snapshots_than_are_read_make_the_number_the_highest_possible(
+    streamed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_check, "MAX_SNAPSHOTS", 1)
+    streamed.dead_letter(b"left", dest_q="ORDERS")
+    for _ in range(2):
+        streamed.snapshot(streamed.start(RULES))
+        streamed.clear("DLQ")
+        streamed.clock.now += timedelta(minutes=1)
+
+    check = check_of(streamed, handle(streamed))
+
+    assert (check.examined, check.unseen, check.is_exact) == (1, 1, False)
+
+
 def test_forged_copies_change_nothing_but_the_hint(streamed: World) -> None:
     streamed.dead_letter(b"left", dest_q="ORDERS")
     header = DeadLetterHeader(2053, "X", "QM1", 546, 819, "MQSTR", 6, "m", "20261121", "11000000")
