@@ -230,7 +230,7 @@ def expiring_keys(directory: str, after: datetime, until: datetime) -> Counter[b
 
 def count_keys(directory: str, keys: Collection[bytes]) -> Counter[bytes]:
     """Count the messages of a finished snapshot that have one of these keys."""
-    # Not by pc.is_in, which builds its table of all keys anew for each batch.
+    # Not by pc.is_in, which builds a new table of all keys for each batch.
     wanted, found = frozenset(keys), Counter[bytes]()
     for batch in _all_batches(directory, ["message_key"]):
         held = batch.column("message_key").to_pylist()

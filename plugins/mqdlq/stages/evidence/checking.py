@@ -22,7 +22,7 @@ class Checking:
         """Log any exception of the block, and note it as the trouble of the check.
 
         Of an exception that is not of this project only the class is named: its text may have data
-        of messages. A process that is told to end still ends.
+        of messages. A signal to end the process still ends it.
         """
         try:
             yield
