@@ -122,6 +122,7 @@ class KeyOrder(Control):
 
     def _forget(self) -> None:
         self._met: list[tuple[WorkItem, bytes]] = []
+        """All messages in browse order, with their keys; b"" is no key."""
         self._unreadable: set[int] = set()
         self._places: dict[int, tuple[int, int]] = {}
         """The position of each message, by its id, and its index in `_met`."""
@@ -142,12 +143,14 @@ class KeyOrder(Control):
             key = self._reader.read(met.browsed, self._cursor)
         except UnreadableKeyError:
             self._unreadable.add(met.item.message.message_id)
-            return
-        if key:
-            self._met.append((met.item, key))
+            key = b""
+        self._met.append((met.item, key))
 
     def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
-        """Line up the messages of each key and destination in browse order."""
+        """Line up the messages of each key and destination in browse order.
+
+        All messages of a group have the position of its first one, which may have no key.
+        """
         del work, queue_manager
         for index, (item, _) in enumerate(self._met):
             first = self._groups.find_first(item) if self._groups is not None else item
@@ -221,7 +224,7 @@ class KeyOrder(Control):
         place = self._places.get(item.message.message_id)
         if place is not None:
             key = self._met[place[1]][1]
-            for destination in self._find_destinations(item):
+            for destination in self._find_destinations(item) if key else ():
                 heappush(self._lines[key, destination], place)
 
     def _find_destinations(self, item: WorkItem) -> set[Destination]:

@@ -22,6 +22,9 @@ from tests.unit.stages.execute.controls.grouped import (
 
 __all__ = ["world_fixture"]
 
+WITH_KEY: dict[str, Any] = {"sequences": {"groups": "all_or_nothing", "key": "MQMD.CorrelId"}}
+KEY: dict[str, Any] = {"CorrelId": b"k" * 24}
+
 
 def stays(world: World, rules: str = RETRY, **keys: Any) -> set[str]:
     """Handle a group; none of its messages may move. Return why they stayed."""
@@ -163,12 +166,10 @@ def test_a_message_that_a_control_holds_holds_its_group(world: World) -> None:
 def test_a_group_with_a_key_waits_as_a_whole_at_the_place_of_its_first_message(
     world: World,
 ) -> None:
-    sequences = {"groups": "all_or_nothing", "key": "MQMD.CorrelId"}
-    key: dict[str, Any] = {"CorrelId": b"k" * 24}
-    letter(world, b"2", 2, last=True, **key)
-    world.dead_letter(b"between", **key)
-    letter(world, b"1", 1, **key)
-    execution = world.plan(RETRY, sequences=sequences)
+    letter(world, b"2", 2, last=True, **KEY)
+    world.dead_letter(b"between", **KEY)
+    letter(world, b"1", 1, **KEY)
+    execution = world.plan(RETRY, **WITH_KEY)
 
     embedded_mq.faults.set("MQPUT1[PAYMENTS]:2:2030:before")
     result = make_pass(execution)
@@ -179,3 +180,11 @@ def test_a_group_with_a_key_waits_as_a_whole_at_the_place_of_its_first_message(
     make_pass(execution)
 
     assert world.bodies("PAYMENTS") == [b"1", b"2", b"between"]
+
+
+def test_a_group_whose_first_message_has_no_key_does_not_wait_behind_itself(world: World) -> None:
+    letter(world, b"1", 1)
+    letter(world, b"2", 2, **KEY)
+    letter(world, b"3", 3, last=True, **KEY)
+
+    assert list(world.handle(RETRY, **WITH_KEY).values()) == ["delivered"] * 3
