@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
+from itertools import takewhile
 
 from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.handlers.sequences import KEY_FIELDS, Sequences
@@ -65,7 +66,7 @@ class KeyReader:
             raise UnreadableKeyError from error
         if found is None:
             return self._find_in_headers(browsed, cursor)
-        return found.encode("utf-8", "surrogateescape")
+        return found.strip().encode("utf-8", "surrogateescape")
 
     def _find_in_headers(self, browsed: BrowsedMessage, cursor: BrowseCursor) -> bytes:
         """Return the key in an MQRFH2 of the body; a long MQRFH2 is browsed again, whole."""
@@ -103,8 +104,8 @@ class KeyOrder(Control):
 
     Earlier is what a browse meets earlier. An earlier message counts until it has left the queue,
     unless no rule moves it any more: it is left by an IGNORE, or quarantined. It counts for every
-    destination of its remaining rules. So the messages with one key reach a destination in browse
-    order, in this run and over runs.
+    destination to which a rule may move it, in this run or in a later one. So the messages with
+    one key reach a destination in browse order, in this run and over runs.
     """
 
     observes = observes_settling = True
@@ -129,11 +130,14 @@ class KeyOrder(Control):
         self._lines: dict[tuple[bytes, Destination], list[tuple[int, int]]] = defaultdict(list)
         """Heaps of these places: messages leave a line only after they have come to its head."""
         self._in_flight: set[int] = set()
+        self._leased: dict[int, str] = {}
 
     def begin_observation(self, cursor: BrowseCursor) -> None:
         """Forget the keys of the last browse."""
         self._forget()
         self._cursor = cursor
+        run_id, ledger = self._execution.run.run_id, self._execution.ledger
+        self._leased = ledger.messages.lease_holders(run_id, self._execution.clock())
 
     def observe(self, met: BrowsedItem) -> None:
         """Read the key of one of the run's messages."""
@@ -204,7 +208,8 @@ class KeyOrder(Control):
 
     def _is_in_line(self, item: WorkItem, destination: Destination) -> bool:
         """Whether a message has not moved, and a rule may still move it to a destination."""
-        if item.message.message_id in self._in_flight or not item.was_seen:
+        # The browse of the pass may not have met it yet, but the one before has.
+        if item.message.message_id in self._in_flight or item.has_departed:
             return False
         if item.outcome not in {None, Outcome.LEASED_BY_RUN}:
             return False
@@ -214,10 +219,12 @@ class KeyOrder(Control):
     def _find_end(self, ahead: WorkItem) -> datetime | None:
         """Return when the run tries a message again, None if it does not."""
         if ahead.outcome is None:
-            if ahead.withheld_reason or ahead.step is None:
+            if not ahead.is_due:
                 return None
             if ahead.hold is not None:
                 return ahead.hold.until
+        elif ahead.message.message_id not in self._leased:
+            return None
         return self._execution.clock() + timedelta(seconds=self._execution.run.retry_interval_s + 1)
 
     def _join_lines(self, item: WorkItem) -> None:
@@ -228,11 +235,17 @@ class KeyOrder(Control):
                 heappush(self._lines[key, destination], place)
 
     def _find_destinations(self, item: WorkItem) -> set[Destination]:
-        """Return the destinations of a message's remaining steps, or else of its last step."""
-        step = item.step
-        steps = item.steps[-1:] if step is None else item.steps[item.steps.index(step) :]
-        puts = (one for one in steps if one.action not in {Action.DISCARD, Action.IGNORE})
-        return {self._find_destination(one) for one in puts}
+        """Return the destinations to which this run or a later one may move a message.
+
+        A run that counts attempts from zero begins with its first step again. If attempts count
+        across runs, they are those of its remaining steps, or else of its last step.
+        """
+        steps = item.steps
+        if self._execution.run.carry_attempts:
+            step = item.step
+            steps = steps[-1:] if step is None else steps[steps.index(step) :]
+        reached = takewhile(lambda one: one.action is not Action.IGNORE, steps)
+        return {self._find_destination(one) for one in reached if one.action is not Action.DISCARD}
 
     def _find_destination(self, step: Step) -> Destination:
         """Return the destination of a step; a blank queue manager is the connection's own one."""

@@ -188,3 +188,16 @@ def test_a_group_whose_first_message_has_no_key_does_not_wait_behind_itself(worl
     letter(world, b"3", 3, last=True, **KEY)
 
     assert list(world.handle(RETRY, **WITH_KEY).values()) == ["delivered"] * 3
+
+
+def test_messages_wait_behind_a_group_that_began_before_them(world: World) -> None:
+    """The pass asks for 2 before it meets 3, which stays with the first message of its group."""
+    letter(world, b"1", 1)
+    world.dead_letter(b"2", **KEY)
+    letter(world, b"3", 2, **KEY)
+    world.dead_letter(b"4", **KEY)
+    world.dead_letter(b"5")
+
+    outcomes = world.handle(RETRY, **WITH_KEY)
+
+    assert list(outcomes.values()) == ["not_attempted"] * 4 + ["delivered"]

@@ -110,6 +110,49 @@ def test_a_message_counts_for_the_destinations_of_all_its_remaining_rules(world:
     assert world.bodies("ORDERS") == [b"1", b"2"]
 
 
+def test_an_exhausted_message_counts_for_all_its_rules_if_the_next_run_tries_them(
+    world: World,
+) -> None:
+    rules = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(1)\nACTION(FWD) FWDQ(CLOSED) RETRY(1)"
+    letter(world, b"1", b"a")
+    letter(world, b"2", b"a")
+    execution = world.plan(rules, **KEY)
+
+    pass_with(execution, "MQPUT1[PAYMENTS]:1:2030:before")
+
+    assert pass_to_the_end(world, execution) == ["exhausted", "not_attempted"]
+    assert list(world.handle(rules, **KEY).values()) == ["delivered"] * 2
+    assert world.bodies("PAYMENTS") == [b"1", b"2"]
+
+
+def test_if_attempts_count_across_runs_a_message_counts_for_its_remaining_rules(
+    world: World,
+) -> None:
+    rules = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(1)\nACTION(FWD) FWDQ(CLOSED) RETRY(1)"
+    letter(world, b"1", b"a")
+    letter(world, b"2", b"a")
+    execution = world.plan(rules, count_attempts="across_runs", **KEY)
+
+    pass_with(execution, "MQPUT1[PAYMENTS]:1:2030:before")
+
+    assert pass_to_the_end(world, execution) == ["exhausted", "delivered"]
+
+
+def test_a_message_that_an_ignore_leaves_after_a_retry_is_tried_first_by_the_next_run(
+    world: World,
+) -> None:
+    rules = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(1)\nACTION(IGNORE)"
+    letter(world, b"1", b"a")
+    letter(world, b"2", b"a")
+    execution = world.plan(rules, **KEY)
+
+    pass_with(execution, "MQPUT1[PAYMENTS]:1:2030:before")
+
+    assert pass_to_the_end(world, execution) == ["left_by_rule", "not_attempted"]
+    world.handle(rules, **KEY)
+    assert world.bodies("PAYMENTS") == [b"1", b"2"]
+
+
 def test_messages_do_not_wait_behind_one_that_no_rule_moves(world: World) -> None:
     rules = "WAIT(NO) RETRYINT(60)\nREASON(2085) ACTION(IGNORE)\nREASON(2053) ACTION(RETRY)"
     letter(world, b"1", b"a", reason=2085)
@@ -150,6 +193,22 @@ def test_messages_wait_behind_one_that_another_run_tries_again(world: World) -> 
     pass_to_the_end(world, first)
     assert pass_to_the_end(world, second) == ["leased_by_run", "delivered"]
     assert world.bodies("PAYMENTS") == [b"1", b"2"]
+
+
+def test_a_run_does_not_wait_for_a_message_after_the_lease_of_another_run_has_ended(
+    world: World,
+) -> None:
+    letter(world, b"1", b"a", dest_q="CLOSED")
+    first = world.plan(RETRY, **KEY)
+    make_pass(first)
+    letter(world, b"2", b"a", dest_q="CLOSED")
+    second = world.plan(RETRY, **KEY)
+
+    assert make_pass(second).pending == 1
+    assert pass_to_the_end(world, first) == ["exhausted"]
+    assert make_pass(second).next_pass_at is None
+    settle(second)
+    assert list(world.outcomes(second.run).values()) == ["leased_by_run", "not_attempted"]
 
 
 def test_messages_wait_behind_one_that_is_held_while_its_queue_is_blocked(world: World) -> None:
@@ -223,7 +282,7 @@ def test_a_key_in_a_long_folder_that_has_no_properties_keeps_the_order(world: Wo
 @BOTH_CLIENTS
 def test_a_key_is_read_from_the_message_properties(world: World) -> None:
     world.dead_letter(b"1", dest_q="CLOSED")
-    add_properties(world, (b"orderId", "17", "MQTYPE_STRING", -1))
+    add_properties(world, (b"orderId", "17  ", "MQTYPE_STRING", -1))
     order(world, b"2", "17", dest_q="CLOSED")
     order(world, b"3", "18")
     execution = world.plan(RETRY, hold_while_blocked=True, **BY_ORDER)
