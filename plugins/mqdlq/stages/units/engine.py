@@ -168,14 +168,14 @@ class UnitEngine(Generic[M]):
             return False
         self._open_unit = _OpenUnit()
         with open_unit.unit as unit:
-            committed = self._commit_moves(unit, open_unit.moves)
-        if committed:
+            failure = self._commit_moves(unit, open_unit.moves)
+        if not failure:
             for destination, count in open_unit.destinations.items():
                 if count >= self.destinations.allowed_messages(destination):
                     self.destinations.raise_allowance(destination)
         else:
             self._redo_all(open_unit.moves)
-        return not committed
+        return bool(failure)
 
     def _add_to_open_unit(self, move: M) -> None:
         """Make a move within the open unit of work."""
@@ -220,7 +220,7 @@ class UnitEngine(Generic[M]):
             try:
                 put = next(puts, None)
             except QueueManagerError as error:
-                if not _is_unit_failure(error.reason, alone=alone):
+                if not _is_unit_failure(error.reason, alone=alone and len(move.lengths) == 1):
                     raise
                 return error.reason
             if put is None:
@@ -232,19 +232,20 @@ class UnitEngine(Generic[M]):
                     raise
                 return error.reason
 
-    def _commit_moves(self, unit: Syncpoint, moves: Sequence[M]) -> bool:
+    def _commit_moves(self, unit: Syncpoint, moves: Sequence[M]) -> int:
         """Put the marker, record the moves as intended, commit, and record the result.
 
-        Returns whether the unit committed. Raises QueueManagerError if the result is unknown.
+        Returns the reason why the unit was backed out, or 0 if it committed. Raises
+        QueueManagerError if the result is unknown.
         """
         name = _new_unit_id()
         try:
             self._put_marker_of_unit(name, moves)
         except QueueManagerError as error:
-            if not _is_unit_failure(error.reason, alone=len(moves) == 1):
+            if not _is_unit_failure(error.reason, alone=sum(len(m.lengths) for m in moves) == 1):
                 raise
             self._recorder.back_out(name, moves, error.reason)
-            return False
+            return error.reason
         self._recorder.intend(name, moves)
         try:
             unit.commit()
@@ -252,10 +253,10 @@ class UnitEngine(Generic[M]):
             if error.reason != BACKED_OUT:
                 raise
             self._recorder.back_out(name, moves, error.reason)
-            return False
+            return BACKED_OUT
         self._markers_to_clear = [name] if self._markers.prove_commits else []
         self._recorder.confirm(name, moves)
-        return True
+        return 0
 
     def _put_marker_of_unit(self, name: str, moves: Sequence[M]) -> None:
         """Put the unit's marker, and clear the markers of settled units."""
@@ -304,9 +305,10 @@ class UnitEngine(Generic[M]):
                 except (MessageGoneError, MoveWithdrawnError):
                     self._recorder.leave(move)
                     return
-                if not reason and self._commit_moves(unit, [move]):
-                    return
-            if reason not in {0, BACKED_OUT}:
+                reason = reason or self._commit_moves(unit, [move])
+            if not reason:
+                return
+            if reason != BACKED_OUT:
                 self._fail(move, reason)
                 return
         self._fail(move, BACKED_OUT)
@@ -320,7 +322,8 @@ def _is_unit_failure(reason: int, *, alone: bool) -> bool:
     """Return whether a call failed because of the unit of work, not because of a message in it.
 
     MQRC_BACKED_OUT means that the queue manager has backed the unit out.
-    MQRC_SYNCPOINT_LIMIT_REACHED means that the unit is too large, unless it holds only one move.
+    MQRC_SYNCPOINT_LIMIT_REACHED means that the unit is too large; a message alone never is, so that
+    it ends the task. A move of several messages that is too large by itself fails.
     """
     return reason == BACKED_OUT or (reason == SYNCPOINT_LIMIT_REACHED and not alone)
 

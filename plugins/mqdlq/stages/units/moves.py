@@ -50,14 +50,19 @@ def count_uncommitted_messages(move: Move, destinations: Destinations) -> int:
     The get, the put, reports and a trigger message count. MAXUMSGS limits the number of uncommitted
     messages in a unit of work (IBM MQ docs, "MAXUMSGS").
     """
-    number = 0
+    is_put, number = move.destination is not None, 0
     for descriptor in move.descriptors:
-        (report,) = READ_REPORT.unpack_from(descriptor)
-        if move.is_got:
-            number += 1 + bool(report & MQRO_COD_WITH_FULL_DATA)
-        if move.destination is not None:
-            number += 1 + bool(report & MQRO_COA_WITH_FULL_DATA)
-            number += destinations.may_trigger(move.destination)
+        number += count_gets_and_puts(descriptor, is_got=move.is_got, is_put=is_put)
+        number += is_put and destinations.may_trigger(move.destination)
+    return number
+
+
+def count_gets_and_puts(descriptor: bytes, *, is_got: bool, is_put: bool) -> int:
+    """Return how many messages, with reports, the get and the put of one message count."""
+    (report,) = READ_REPORT.unpack_from(descriptor)
+    number = 1 + bool(report & MQRO_COD_WITH_FULL_DATA) if is_got else 0
+    if is_put:
+        number += 1 + bool(report & MQRO_COA_WITH_FULL_DATA)
     return number
 
 

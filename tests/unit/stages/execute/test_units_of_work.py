@@ -321,3 +321,33 @@ def test_a_move_does_not_follow_one_that_failed_when_its_full_unit_was_repeated(
     world.clock.now += timedelta(seconds=61)
     make_pass(execution)
     assert world.bodies("PAYMENTS") == [b"0", b"1", b"2", b"3", b"4", b"5"]
+
+
+# -- moves of several messages
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        "MQGET[DLQ]:11:2024:before",
+        "MQPUT1[MQDLQ.STATE]:1:2024:before,MQPUT1[MQDLQ.STATE]:2:2024:before",
+    ],
+    ids=["at the second get", "at the marker"],
+)
+def test_a_group_that_exceeds_its_unit_of_work_fails_and_other_messages_move(
+    world: World, faults: str
+) -> None:
+    for number in (1, 2):
+        flags = 8 | (16 if number == 2 else 0)
+        world.dead_letter(b"%d" % number, GroupId=b"g" * 24, MsgSeqNumber=number, MsgFlags=flags)
+    world.dead_letter(b"other", dest_q="ORDERS")
+    execution = world.plan(TWICE, sequences={"groups": "all_or_nothing"})
+    embedded_mq.faults.set(faults)
+
+    result = make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert (result.attempts, result.pending) == (3, 2)
+    assert (world.bodies("PAYMENTS"), world.bodies("ORDERS")) == ([], [b"other"])
+    tried = [a for a in world.ledger.attempts.of_run("run-1") if a.state is AttemptState.FAILED]
+    assert [attempt.mqrc for attempt in tried] == [2003, 2024]

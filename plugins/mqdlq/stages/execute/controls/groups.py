@@ -24,6 +24,7 @@ from mqdlq.stages.execute.controls.holds import Hold, of_group
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
 from mqdlq.stages.units.engine import MAX_BYTES_IN_A_UNIT
+from mqdlq.stages.units.moves import count_gets_and_puts
 
 _MARKERS = 2
 """A unit puts its marker, and clears the marker of the unit before it."""
@@ -34,14 +35,16 @@ class _Group:
     """The messages on the queue with one GroupId.
 
     `members` are those of the run, with the tokens of their messages, in the order of the group;
-    `first` is the one that a browse meets first. `why` says why the group stays, whatever its
-    rules are.
+    `first` is the one that a browse meets first. `uncommitted` is the number of messages by which
+    the group counts towards MAXUMSGS, without trigger messages. `why` says why the group stays,
+    whatever its rules are.
     """
 
     places: list[GroupPlace] = field(default_factory=list)
     members: list[tuple[GroupPlace, WorkItem, bytes]] = field(default_factory=list)
     first: WorkItem | None = None
     length: int = 0
+    uncommitted: int = 0
     why: str = ""
 
 
@@ -81,6 +84,10 @@ class GroupControl(Control):
         group = self._groups.setdefault(place.key, _Group())
         group.places.append(place)
         group.length += met.browsed.total_length
+        step = met.item.due_step if met.item is not None else None
+        is_put = step is not None and step.action is not Action.DISCARD
+        descriptor = met.browsed.descriptor
+        group.uncommitted += count_gets_and_puts(descriptor, is_got=True, is_put=is_put)
         if met.item is not None:
             group.members.append((place, met.item, met.browsed.token))
             group.first = group.first or met.item
@@ -147,12 +154,12 @@ class GroupControl(Control):
             return f"its group is incomplete: {here} on the queue; {gaps}"
         if len(group.members) < count:
             return f"its group has {count} messages; this run has {len(group.members)} of them"
-        misfit = self._find_misfit(count, group.length) if count > 1 else ""
+        misfit = self._find_misfit(count, group) if count > 1 else ""
         return f"its group has {count} messages{misfit}" if misfit else ""
 
-    def _find_misfit(self, count: int, length: int) -> str:
+    def _find_misfit(self, count: int, group: _Group) -> str:
         """Return why messages do not fit into one unit of work, or ""."""
-        run, needed = self._execution.run, 2 * count + _MARKERS
+        run, needed = self._execution.run, group.uncommitted + _MARKERS
         if not self._has_state_queue:
             name = printable_name(run.state_queue)
             return f"; without the state queue {name} each message moves alone"
@@ -160,8 +167,8 @@ class GroupControl(Control):
             return f"; max_messages_per_unit is {run.max_messages_per_unit}"
         if needed > self._uncommitted_limit:
             return f", which need MAXUMSGS({needed}); it is {self._uncommitted_limit}"
-        if length > MAX_BYTES_IN_A_UNIT:
-            return f" with {length} bytes; a unit of work has at most {MAX_BYTES_IN_A_UNIT}"
+        if group.length > MAX_BYTES_IN_A_UNIT:
+            return f" with {group.length} bytes; a unit of work has at most {MAX_BYTES_IN_A_UNIT}"
         return ""
 
     def _find_difference(self, group: _Group, step: Step) -> str:

@@ -57,6 +57,16 @@ def test_a_group_stays_if_it_does_not_fit_into_a_unit_of_work(
     assert set(world.handle(RETRY, **GROUPS).values()) == {"delivered"}
 
 
+def test_reports_that_the_messages_of_a_group_request_count_against_maxumsgs(world: World) -> None:
+    on_arrival = {"Report": 0x100, "ReplyToQ": b"ORDERS"}
+    two(world, **on_arrival)
+    world.mqsc("ALTER QMGR MAXUMSGS(7)")
+
+    assert stays(world) == {"its group has 2 messages, which need MAXUMSGS(8); it is 7"}
+    world.mqsc("ALTER QMGR MAXUMSGS(8)")
+    assert set(world.handle(RETRY, **GROUPS).values()) == {"delivered"}
+
+
 def test_a_group_stays_if_its_messages_are_treated_differently(world: World) -> None:
     letter(world, b"1", 1)
     letter(world, b"2", 2, last=True, reason=2085)
