@@ -123,7 +123,7 @@ class KeyOrder(Control):
 
     def _forget(self) -> None:
         self._met: list[tuple[WorkItem, bytes]] = []
-        """All messages in browse order, with their keys; b"" is no key."""
+        """All messages in browse order, with their keys, which are empty if a message has none."""
         self._unreadable: set[int] = set()
         self._places: dict[int, tuple[int, int]] = {}
         """The position of each message, by its id, and its index in `_met`."""
