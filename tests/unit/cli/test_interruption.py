@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import signal
-from contextlib import suppress
+from collections.abc import Callable
 
 import pytest
 
-from mqdlq.cli.certify.interruption import interruptible
+from mqdlq.cli.certify.interruption import Interruption, interruptible
+
+NUMBERS = [signal.SIGINT, signal.SIGTERM]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_that_python_drops_ends_the_run_at_the_next_check(
-    number: signal.Signals,
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("next_call", [Interruption.check, lambda found: found.sleep(0)])
+def test_an_interruption_ends_the_run_at_its_next_check(
+    number: signal.Signals, next_call: Callable[[Interruption], None]
 ) -> None:
     before = signal.getsignal(number)
 
     with pytest.raises(KeyboardInterrupt):
-        run_that_drops_an_interruption(number)
+        interrupt(number, next_call)
 
     assert signal.getsignal(number) is before
 
 
-def run_that_drops_an_interruption(number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_second_interruption_ends_a_call_that_does_not_return(number: signal.Signals) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(number, lambda _: signal.raise_signal(number))
+
+
+def interrupt(number: signal.Signals, next_call: Callable[[Interruption], None]) -> None:
     with interruptible() as interruption:
-        with suppress(KeyboardInterrupt):  # as Python does in a destructor
-            signal.raise_signal(number)
         interruption.check()
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            pytest.fail("a unit of work stays open")
+        next_call(interruption)
         pytest.fail("the run goes on")

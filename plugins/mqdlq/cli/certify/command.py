@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -128,7 +127,7 @@ def _certify(
     )
     if wait_for_quiesce:
         typer.echo(f"waiting {wait_for_quiesce:.0f} s for the queue manager to be quiesced")
-    quiesced = stage.observe_quiescing(new_connection, wait_for_quiesce, time.sleep)
+    quiesced = stage.observe_quiescing(new_connection, wait_for_quiesce, interruption.sleep)
     found.findings.append(quiesced)
     show(quiesced)
     typer.echo(summary(found))

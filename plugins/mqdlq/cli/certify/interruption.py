@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
 
 
 class Interruption:
-    """Whether Ctrl-C or SIGTERM has come, also where Python drops the exception.
+    """Whether Ctrl-C or SIGTERM has come; the run ends at its next check.
 
-    Python reports an exception that is raised in a destructor, such as that of a client's queue
-    object, and continues: the next call of `check` then ends the run.
+    An exception at any call would leave units of work open, whose messages keep a scratch queue
+    from being deleted, or Python would drop it, in a destructor. So only a second Ctrl-C or SIGTERM
+    raises KeyboardInterrupt at once, for a call that does not return.
     """
 
     def __init__(self) -> None:
         self._came = False
 
-    def come(self, _number: int, _frame: FrameType | None) -> NoReturn:
-        """Interrupt the run; the handler of SIGINT and SIGTERM."""
+    def come(self, _number: int, _frame: FrameType | None) -> None:
+        """Take note of an interruption; the handler of SIGINT and SIGTERM."""
+        if self._came:
+            raise KeyboardInterrupt
         self._came = True
-        raise KeyboardInterrupt
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if an interruption has come."""
         if self._came:
             raise KeyboardInterrupt
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, and raise KeyboardInterrupt if an interruption has come by then."""
+        time.sleep(seconds)
+        self.check()
 
 
 @contextmanager
