@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,9 +19,11 @@ from mqdlq.structures import MQDLH, MQMD
 
 MQMF_SEGMENT, MQMF_LAST_SEGMENT = 2, 4
 MQMF_MSG_IN_GROUP, MQMF_LAST_MSG_IN_GROUP = 8, 16
+MAX_RANGES_LISTED = 5
 
 _READ_GROUP: Final = MQMD.reader("group_id", "original_length")
-_TOGETHER: Final = MQMF_SEGMENT | MQMF_LAST_SEGMENT | MQMF_MSG_IN_GROUP | MQMF_LAST_MSG_IN_GROUP
+_SEGMENTED: Final = MQMF_SEGMENT | MQMF_LAST_SEGMENT
+_TOGETHER: Final = _SEGMENTED | MQMF_MSG_IN_GROUP | MQMF_LAST_MSG_IN_GROUP
 _DESTINATION: Final = MQDLH.slice_of("dest_q_name", "dest_q_mgr_name")
 _STRUC_IDS: Final = {MQDLH.struc_id, MQDLH.struc_id.decode().encode("cp500")}
 _EXTENSIONS: Final = {b"MDE ", "MDE ".encode("cp500")}
@@ -49,7 +51,7 @@ class GroupPlace:
         return self.msg_seq_number, self.offset
 
     def __str__(self) -> str:
-        is_segment = self.flags & (MQMF_SEGMENT | MQMF_LAST_SEGMENT)
+        is_segment = self.flags & _SEGMENTED
         segment = f", Offset {self.offset}" if is_segment else ""
         return f"MsgSeqNumber {self.msg_seq_number}{segment}"
 
@@ -96,8 +98,15 @@ def _find_extension(browsed: BrowsedMessage) -> tuple[Any, ...] | None:
     return None
 
 
+def find_repeated(places: Sequence[GroupPlace]) -> str:
+    """Return which MsgSeqNumber several messages have that are not segments, or ""."""
+    numbers = Counter(place.msg_seq_number for place in places if not place.flags & _SEGMENTED)
+    repeated = (f"{many} messages have MsgSeqNumber {n}" for n, many in numbers.items() if many > 1)
+    return next(repeated, "")
+
+
 def find_gaps(places: Sequence[GroupPlace]) -> str:
-    """Return what a group lacks, or has twice, in words; "" if it is complete."""
+    """Return what a group lacks, in words; "" if it is complete."""
     by_number: dict[int, list[GroupPlace]] = defaultdict(list)
     for place in places:
         by_number[place.msg_seq_number].append(place)
@@ -109,7 +118,7 @@ def find_gaps(places: Sequence[GroupPlace]) -> str:
             f"MsgSeqNumber {lasts[0]} is flagged as the last, but there is"
             f" MsgSeqNumber {numbers[-1]}"
         )
-    missing = [*_find_ranges(numbers)] if in_group else []
+    missing = _list_missing(numbers) if in_group else []
     if in_group and not lasts:
         missing.append("the last")
     if missing:
@@ -124,21 +133,21 @@ def _has_flag(places: Iterable[GroupPlace], flag: int) -> bool:
     return any(place.flags & flag for place in places)
 
 
-def _find_ranges(numbers: Sequence[int]) -> Iterable[str]:
-    """Yield the missing numbers from 1 to the highest one, as numbers and ranges."""
-    for before, after in zip([0, *numbers], numbers, strict=False):
-        if after - before > 2:  # noqa: PLR2004 - more than one number between them
-            yield f"{before + 1} to {after - 1}"
-        elif after - before > 1:
-            yield f"{before + 1}"
+def _list_missing(numbers: Sequence[int]) -> list[str]:
+    """Return the missing numbers from 1 to the highest one: the first ranges, and how many more."""
+    pairs = zip([0, *numbers], numbers, strict=False)
+    gaps = [(before + 1, after - 1) for before, after in pairs if after - before > 1]
+    listed = [f"{a}" if a == b else f"{a} to {b}" for a, b in gaps[:MAX_RANGES_LISTED]]
+    if more := sum(b - a + 1 for a, b in gaps[MAX_RANGES_LISTED:]):
+        listed.append(f"{more} more")
+    return listed
 
 
 def _find_segment_gap(places: Sequence[GroupPlace]) -> str:
-    """Return what one logical message lacks, or has twice."""
+    """Return what the segments of one logical message lack, or have twice."""
     name = f"MsgSeqNumber {places[0].msg_seq_number}"
-    is_segmented = _has_flag(places, MQMF_SEGMENT | MQMF_LAST_SEGMENT)
-    if not is_segmented:
-        return f"{len(places)} messages have {name}" if len(places) > 1 else ""
+    if not _has_flag(places, _SEGMENTED):
+        return ""
     expected = 0
     ordered = sorted(places, key=lambda place: place.offset)
     for place in ordered:

@@ -19,10 +19,12 @@ from mqdlq.stages.execute.controls.group_members import (
     GroupPlace,
     find_gaps,
     find_place,
+    find_repeated,
 )
 from mqdlq.stages.execute.controls.holds import Hold, of_group
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
+from mqdlq.stages.execute.settled_messages import settled_places
 from mqdlq.stages.units.engine import MAX_BYTES_IN_A_UNIT
 from mqdlq.stages.units.moves import count_gets_and_puts
 
@@ -35,7 +37,8 @@ class _Group:
     """The messages on the queue with one GroupId.
 
     `members` are those of the run, with the tokens of their messages, in the order of the group;
-    `first` is the one that a browse meets first. `uncommitted` is the number of messages by which
+    `first` is the one that a browse meets first. `others` are the keys of the
+    other messages. `uncommitted` is the number of messages by which
     the group counts towards MAXUMSGS, without trigger messages. `why` says why the group stays,
     whatever its rules are.
     """
@@ -45,6 +48,7 @@ class _Group:
     first: WorkItem | None = None
     length: int = 0
     uncommitted: int = 0
+    others: set[bytes] = field(default_factory=set)
     why: str = ""
 
 
@@ -66,6 +70,7 @@ class GroupControl(Control):
     def _forget(self) -> None:
         self._groups: dict[GroupKey, _Group] = {}
         self._by_message: dict[int, _Group] = {}
+        self._settled: dict[bytes, set[int]] = {}
 
     def begin_observation(self, cursor: BrowseCursor) -> None:
         """Find out how much a unit of work may hold."""
@@ -92,10 +97,16 @@ class GroupControl(Control):
             group.members.append((place, met.item, met.browsed.token))
             group.first = group.first or met.item
             self._by_message[met.item.message.message_id] = group
+        else:
+            group.others.add(met.key)
 
     def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
         """Decide which groups stay; their messages are held before any of them is archived."""
         del work, queue_manager
+        others = {key for group in self._groups.values() if group.members for key in group.others}
+        run, ledger = self._execution.run, self._execution.ledger
+        snapshot = ledger.snapshots.of_run(run.run_id) if others else None
+        self._settled = settled_places(snapshot.location, others) if snapshot else {}
         for group in self._groups.values():
             group.members.sort(key=lambda member: member[0].order)
             group.why = self._find_obstacle(group)
@@ -149,13 +160,21 @@ class GroupControl(Control):
     def _find_obstacle(self, group: _Group) -> str:
         """Return why a group stays, whatever its rules are, or ""."""
         count = len(group.places)
+        if repeated := find_repeated(group.places):
+            return f"its GroupId is used more than once: {repeated}"
         if gaps := find_gaps(group.places):
             here = "1 message is" if count == 1 else f"{count} messages are"
             return f"its group is incomplete: {here} on the queue; {gaps}"
         if len(group.members) < count:
-            return f"its group has {count} messages; this run has {len(group.members)} of them"
+            here = f"this run has {len(group.members)} of them{self._find_settled(group)}"
+            return f"its group has {count} messages; {here}"
         misfit = self._find_misfit(count, group) if count > 1 else ""
         return f"its group has {count} messages{misfit}" if misfit else ""
+
+    def _find_settled(self, group: _Group) -> str:
+        """Return how many messages of a group earlier runs have settled, in words, or ""."""
+        settled = sum(len(self._settled.get(key, ())) for key in group.others)
+        return f", and earlier runs have settled {settled}" if settled else ""
 
     def _find_misfit(self, count: int, group: _Group) -> str:
         """Return why messages do not fit into one unit of work, or ""."""

@@ -60,7 +60,10 @@ INCOMPLETE: dict[str, tuple[list[tuple[int, bool]], str]] = {
     "range": ([(4, True)], "MsgSeqNumber 1 to 3 are missing"),
     "last": ([(1, False), (2, False)], "the last is missing"),
     "three": ([(2, False), (4, False)], "MsgSeqNumber 1, 3 and the last are missing"),
-    "twice": ([(1, False), (1, False), (2, True)], "2 messages have MsgSeqNumber 1"),
+    "many ranges": (
+        [(seq, seq == 20) for seq in range(2, 21, 2)],
+        "MsgSeqNumber 1, 3, 5, 7, 9 and 5 more are missing",
+    ),
     "two lasts": (
         [(1, True), (2, True)],
         "MsgSeqNumber 1 is flagged as the last, but there is MsgSeqNumber 2",
@@ -83,6 +86,15 @@ def test_an_incomplete_group_stays_and_the_report_says_what_it_lacks(
     here = "1 message is" if count == 1 else f"{count} messages are"
     assert set(whys(world)) == {f"its group is incomplete: {here} on the queue; {lacks}"}
     assert world.ledger.attempts.of_run("run-1") == []
+
+
+def test_groups_with_one_group_id_for_one_destination_stay(world: World) -> None:
+    two(world)
+    two(world)
+
+    assert set(world.handle(RETRY, **GROUPS).values()) == {"not_attempted"}
+    why = "its GroupId is used more than once: 2 messages have MsgSeqNumber 1"
+    assert set(whys(world)) == {why}
 
 
 def test_a_dry_run_says_that_a_group_is_incomplete(world: World) -> None:

@@ -103,6 +103,19 @@ def test_a_group_of_which_a_message_came_after_the_snapshot_moves_in_the_next_ru
     assert world.bodies("PAYMENTS") == [b"1", b"2"]
 
 
+def test_a_group_of_which_an_earlier_run_has_settled_a_message_says_so(world: World) -> None:
+    letter(world, b"1", 1)
+    letter(world, b"2", 2, last=True, reason=2085)
+    rules = "WAIT(NO)\nREASON(2053) ACTION(RETRY)"
+    world.handle(rules, **GROUPS)
+
+    world.handle(rules, **GROUPS)
+
+    why = "its group has 2 messages; this run has 1 of them, and earlier runs have settled 1"
+    assert [one.why for one in world.ledger.outcomes.of_run("run-2").values()] == [why]
+    assert set(world.handle(RETRY, **GROUPS).values()) == {"delivered"}
+
+
 def test_a_budget_does_not_tear_a_group(world: World) -> None:
     world.dead_letter(b"0")
     two(world)
