@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.headers import DeadLetterHeader, RulesHeader2, UnreadablePropertyError, describe
+from mqdlq.model import LONGEST_PROPERTY
 
 
 def find(name: str, *folders: str | bytes) -> str | None:
@@ -56,6 +57,14 @@ def test_a_property_can_be_in_a_group() -> None:
 def test_a_folder_that_is_not_well_formed_has_no_known_properties(folder: str | bytes) -> None:
     with pytest.raises(UnreadablePropertyError):
         find("usr.a", folder)
+
+
+def test_a_value_of_more_bytes_than_a_handle_returns_is_unknown() -> None:
+    longest = "é" * (LONGEST_PROPERTY // 2)
+
+    assert find("usr.a", f"<usr><a>{longest}</a></usr>") == longest
+    with pytest.raises(UnreadablePropertyError):
+        find("usr.a", f"<usr><a>{longest}x</a></usr>")
 
 
 @pytest.mark.parametrize(
