@@ -14,7 +14,8 @@ SOURCE ?= unknown
 # By themselves they reach every branch of the packages under [tool.coverage.run] in pyproject.toml.
 CORE_TESTS := tests/unit/rules tests/unit/headers tests/unit/test_plan.py \
   tests/unit/test_structures.py tests/unit/stages/units \
-  tests/unit/stages/execute/test_units_of_work.py tests/unit/stages/execute/test_discards.py
+  tests/unit/stages/execute/test_units_of_work.py tests/unit/stages/execute/test_discards.py \
+  tests/unit/stages/execute/test_own_queues.py
 
 BIN := .venv/bin
 UV := $(BIN)/uv
@@ -213,7 +214,7 @@ $(UV): | java
 	    "apt-get install python3-venv) or name another one, as in: make PYTHON=python3.12 set-up" >&2; \
 	  exit 1; \
 	}
-	@echo "Setting up .venv (2 GB): a minute or two"
+	@echo "Setting up .venv (2 GB) takes some minutes. 1 of 4: a virtual environment with uv"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
@@ -223,8 +224,12 @@ $(UV): | java
 # and pymqi_layer brings it in one way or the other. Builds take their tools from the lock, too.
 $(READY): requirements-dev.lock pyproject.toml embedded_mq/pyproject.toml $(UV) | java
 	@echo pymqi > .venv/excluded.txt
-	@$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --no-deps \
-	  --build-constraints requirements-dev.lock --excludes .venv/excluded.txt -r requirements-dev.lock
+	@echo "2 of 4: $$(grep -c '^[a-z].*==' requirements-dev.lock) packages, which uv downloads, installs and compiles"
+	@{ $(UV) pip install --compile-bytecode --python $(BIN)/python --require-hashes --no-deps \
+	  --build-constraints requirements-dev.lock --excludes .venv/excluded.txt -r requirements-dev.lock 2>&1; \
+	  echo $$? >.venv/exit-code; } | sed -u '/^ [+-] /d; s/^/  /'; \
+	  exit "$$(cat .venv/exit-code)"
+	@echo "3 of 4: this project"
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable ./embedded_mq
 	@$(BIN)/python -m mqdlq.mqi.pymqi_layer requirements-dev.lock
@@ -234,6 +239,6 @@ $(READY): requirements-dev.lock pyproject.toml embedded_mq/pyproject.toml $(UV) 
 
 # Spark's classes as the JVM reads them fastest: small jobs start in half the time. Optional.
 $(CLASSES): $(READY)
-	@echo "Storing Spark's classes for a faster start: half a minute, once"
+	@echo "4 of 4: storing Spark's classes for a faster start, once: half a minute or more"
 	@$(BIN)/python -m mqdlq.local.class_archive
 	@touch $@

@@ -6,8 +6,9 @@
 The ledger is copied first. It only names what is in the lake already, so a copy of the lake taken
 later holds everything it names; the other way round it would not. Handlers may run meanwhile. A
 restore goes into an empty ledger and an empty lake, at the place where they were: stop Airflow
-first. Needs pg_dump and pg_restore of the server's version where the ledger is on PostgreSQL, and a
-lake that is a directory; a lake in an object store is copied with the store's own means.
+first. The restored ledger is taken on at once, since it lost what was done after the copy. Needs
+pg_dump and pg_restore of the server's version where the ledger is on PostgreSQL, and a lake that is
+a directory; a lake in an object store is copied with the store's own means.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sqlite3
 import subprocess
 import tarfile
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
@@ -26,6 +28,8 @@ from sqlalchemy.engine import URL, make_url
 
 from mqdlq import directories
 from mqdlq.errors import MqDlqError
+from mqdlq.ledger import open_ledger
+from mqdlq.stages.older_ledger.taking_on import take_on
 
 LEDGER, LAKE = "ledger", "lake.tar"
 app = typer.Typer(help=__doc__, pretty_exceptions_enable=False)
@@ -85,6 +89,14 @@ def restore(directory: Path) -> None:
     directories.make_private_directory(lake)
     with tarfile.open(directory / LAKE) as archive:
         archive.extractall(lake, filter="data")
+    with open_ledger() as ledger:
+        take_on(
+            ledger,
+            directories.lake(),
+            who=directories.account(),
+            why=f"restored from {directory}",
+            clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
+        )
 
 
 def _add(archive: tarfile.TarFile, path: Path, lake: Path) -> None:

@@ -38,6 +38,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _restored_environment() -> Iterator[None]:
     """Undo what a test, or a World that it makes, has changed in the environment."""
+    yield from _restore_environment()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _environment_restored_after_each_file() -> Iterator[None]:
+    """Undo what fixtures of the file have changed."""
+    yield from _restore_environment()
+
+
+def _restore_environment() -> Iterator[None]:
     before = dict(os.environ)
     yield
     for name in os.environ.keys() - before.keys():

@@ -1,10 +1,16 @@
-"""Resolve the directories of state, rules and lake, and the ledger's URL, from the environment."""
+"""Resolve the directories of state, rules and lake, and the ledger's URL, from the environment.
+
+Files that people write, such as rules tables, are read here too: only regular files of limited
+size, so that nothing waits for a device or a pipe.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
+import stat
 from contextlib import suppress
+from errno import EFBIG, EINVAL, EPERM
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +21,13 @@ PROJECT: Final = Path(__file__).resolve().parents[2]
 
 IS_INSTALLED: Final = not (PROJECT / "plugins" / "mqdlq").is_dir()
 """Whether the package was installed from a wheel, without the project's other folders."""
+
+
+MOST_BYTES: Final = 16 << 20
+"""The longest handler's file or rules table, in bytes: some 200,000 rules."""
+
+_OPEN_ALREADY: Final = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""The names of files that this process holds open, such as a shell's process substitution."""
 
 
 def home() -> Path:
@@ -63,12 +76,17 @@ def queue_managers() -> Path:
     return home() / "queue_managers"
 
 
+def lake_location() -> str:
+    """Return the lake's location as `lake` does, also if it cannot be used."""
+    return os.environ.get("MQDLQ_LAKE") or str(home() / "lake")
+
+
 def lake() -> str:
     """Return the lake's location, an fsspec URL or a path (MQDLQ_LAKE overrides it).
 
     Raises HomeError if it is a path that exists and is not a directory.
     """
-    place = os.environ.get("MQDLQ_LAKE") or str(home() / "lake")
+    place = lake_location()
     _refuse_files("MQDLQ_LAKE", Path(place.removeprefix("file://")))
     return place
 
@@ -89,6 +107,41 @@ def rules_directory() -> Path:
             f"the directory {place} does not exist; create it, or correct MQDLQ_RULES_DIR",
         )
     return place
+
+
+def read_rules_file(path: Path, folder: Path | None = None) -> bytes:
+    """Return the bytes of a handler's file or a rules table, at most `MOST_BYTES`.
+
+    With a `folder`, the file must be in it or below it, also if it is a link. Raises OSError for
+    such a file and for anything but a regular file; it waits for no device or pipe.
+    """
+    place = path.resolve()
+    if folder is not None and not place.is_relative_to(folder.resolve()):
+        raise OSError(EPERM, f"it is not in the directory {folder}; move it there", str(path))
+    options = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    _refuse(place.stat(), path, MOST_BYTES)
+    # A pipe or a device that took its place since then does not block, and is read to a limit.
+    with os.fdopen(os.open(place, options), "rb") as file:
+        return file.read(MOST_BYTES)
+
+
+def check_input(path: Path) -> None:
+    """Raise OSError for a file that a command cannot read to its end.
+
+    A pipe that this process holds open already can be read.
+    """
+    found = path.stat()
+    if not (stat.S_ISFIFO(found.st_mode) and str(path).startswith(_OPEN_ALREADY)):
+        _refuse(found, path)
+
+
+def _refuse(found: os.stat_result, path: Path, most: int | None = None) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        why = "it is a directory, a device or a pipe; name a regular file"
+        raise OSError(EINVAL, why, str(path))
+    if most is not None and found.st_size > most:
+        why = f"it has {found.st_size} bytes, at most {most} (16 MiB) are read; divide it"
+        raise OSError(EFBIG, why, str(path))
 
 
 def explain(error: OSError) -> str:

@@ -90,6 +90,10 @@ class LedgerError(MqDlqError):
     """The ledger contradicts itself or what it is asked to record."""
 
 
+class OlderLedgerError(LedgerError):
+    """The ledger is older than the lake or a state queue, or is not their ledger."""
+
+
 class LedgerUnavailableError(LedgerError):
     """The ledger's database cannot be reached, opened or used; nothing was recorded.
 

@@ -211,6 +211,29 @@ class AuditKind(InWords):
     HOLD_RELEASED = "hold_released", "legal hold released"
     PRUNED = "pruned", "data pruned"
     BODY_SHOWN = "body_shown", "message body shown"
+    LEDGER_TAKEN_ON = "ledger_taken_on", "older ledger taken on"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WorkNumber:
+    """The number of a pass or restoration: the high-water mark of a ledger, and who has counted it.
+
+    `epoch` and `number` count from 1; a new epoch begins when a person takes on a ledger that was
+    restored from an older copy. `name` is random: copies of one ledger may count the same epoch.
+    """
+
+    epoch: int
+    number: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.epoch:06d}-{self.number:010d}-{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the form that `str` writes; raises ValueError."""
+        epoch, number, name = text.split("-")
+        return cls(int(epoch), int(number), name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from hashlib import sha256
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from mqdlq.model import Action, PlannedMessage, PutAuthority, Step
-from mqdlq.rules import Rule, RulesTable, matching_rules
+from mqdlq.rules import Rule, RulesTable, matching_rules, with_nuls_as_blanks
 
 _COLUMNS: Final = {
     "&REPLYQ": "reply_to_q",
@@ -97,6 +97,23 @@ def steps_without_a_dlh(table: RulesTable) -> tuple[Step, ...]:
         return ()
     template = _template(rule)
     return (resolve(replace(template, header=rule.action is Action.FWD), {}),)
+
+
+def decide(
+    table: RulesTable,
+    row: Mapping[str, Any],
+    *,
+    nul_as_blank: bool = False,
+    has_given_action: bool = False,
+) -> tuple[Step, ...]:
+    """Return the steps of the message with this row of a snapshot, as a plan has them.
+
+    With `has_given_action` the table is one action, given for this message.
+    """
+    if not table.acts_on(row["class"]):
+        return steps_without_a_dlh(table) if has_given_action else ()
+    values = with_nuls_as_blanks(row) if nul_as_blank else row
+    return tuple(resolve(template, row) for template in steps_for(table, values))
 
 
 def resolve(template: StepTemplate, row: Mapping[str, str | None]) -> Step:

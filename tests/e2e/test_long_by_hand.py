@@ -19,7 +19,7 @@ STAGES = ("sense", "snapshot", "evaluate", "approve", "execute", "retry", "repor
     [
         ("dry_run", "perhaps", "'perhaps' is not of type 'boolean'", "The queue is never opened"),
         ("wait", "soon", "'soon' does not match", "YES waits until the next scheduled start"),
-        ("message_keys", ["ab"], "'ab' does not match", "a message_key is 64 hex digits"),
+        ("message_keys", ["xy"], "'xy' does not match", "a message_key is 64 hex digits"),
     ],
 )
 def test_airflow_refuses_invalid_parameters_before_a_run_exists(

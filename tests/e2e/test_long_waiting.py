@@ -82,6 +82,30 @@ def test_each_continuous_run_follows_the_last_and_waits(running: Airflow, place:
     assert place.depths("DLQ.ALWAYS") == (1,)
 
 
+def test_a_message_after_the_run_is_taken_by_the_run_that_follows(
+    running: Airflow, place: Place
+) -> None:
+    """The next start of the schedule is on New Year's Day."""
+    place.put("onward", "PAYMENTS")
+    first = running.trigger("onward")
+    second, third = f"wait_1__{first}", f"wait_2__{first}"
+    assert running.wait_for_run("onward", first) == "success", running.tasks("onward", first)
+    assert running.outcomes("onward", first) == {"delivered": 1}
+
+    running.wait_for_task("onward", second, "sense", "deferred")
+    place.put("onward", "PAYMENTS")
+
+    assert running.wait_for_run("onward", second) == "success", running.tasks("onward", second)
+    assert running.outcomes("onward", second) == {"delivered": 1}
+    with running.ledger() as ledger:
+        followed = ledger.runs.get(ledger_run_id("onward", second))
+    assert followed is not None
+    assert followed.started_by == f"the WAIT of {first}, for admin"
+    assert running.wait_for_run("onward", third) == "success", running.tasks("onward", third)
+    assert running.outcomes("onward", third) == {}
+    assert {run["dag_run_id"] for run in running.runs("onward")} == {first, second, third}
+
+
 def by_start(running: Airflow) -> list[dict[str, Any]]:
     """Return the continuous handler's runs, the earliest first."""
     return sorted(running.runs("always"), key=lambda run: str(run["run_after"]))

@@ -151,8 +151,9 @@ class Call:
     """A call that moves messages, the fault that strikes the third message, and what follows.
 
     In `fault`, {unit} is the number of the marker and of the commit of the second unit of work that
-    moves messages. `otherwise` has the reasons with a different effect. `when` states whether the
-    call takes effect before it fails.
+    moves messages, {settled} that of the MQGET by which it removes a marker, and {inquiry} that of
+    the first MQINQ of the queue manager. `otherwise` has the reasons with a different effect.
+    `when` states whether the call takes effect before it fails.
     """
 
     title: str
@@ -169,7 +170,12 @@ class Call:
         return self.otherwise.get(reason, self.effect)
 
     def faults(self, reason: int, moving: MovingTask) -> str:
-        fault = self.fault.format(unit=moving.nth(2))
+        unit = moving.nth(2)
+        fault = self.fault.format(
+            unit=unit,
+            settled=moving.looks_for_markers + unit - 1,
+            inquiry=moving.inquiries_before + 1,
+        )
         return ",".join(filter(None, [f"{fault}:{reason}:{self.when}", self.besides]))
 
 
@@ -192,7 +198,7 @@ CALLS = (
     Call(
         "MQOPEN of the dead-letter queue", "MQOPEN[DLQ]:1", BEFORE_ANYTHING, made_by=("execution",)
     ),
-    Call("MQINQ of the queue manager", "MQINQ:1", BEFORE_ANYTHING),
+    Call("MQINQ of the queue manager", "MQINQ:{inquiry}", BEFORE_ANYTHING),
     Call(
         "MQGET (browse) of the state queue",
         "MQGET[MQDLQ.STATE]:1",
@@ -208,13 +214,13 @@ CALLS = (
     ),
     Call(
         "MQOPEN of a destination, to inquire",
-        "MQOPEN[PAYMENTS]:1",
+        "MQOPEN[PAYMENTS]:2",
         LEFT_TO_THE_PUT,
         {2085: BLOCKED_BY_INQUIRY, 2009: BEFORE_ANYTHING},
     ),
     Call(
         "MQINQ of a destination",
-        "MQINQ[PAYMENTS]:1",
+        "MQINQ[PAYMENTS]:2",
         LEFT_TO_THE_PUT,
         {2085: BLOCKED_BY_INQUIRY, 2009: BEFORE_ANYTHING},
     ),
@@ -237,7 +243,7 @@ CALLS = (
     Call("MQPUT1 of the marker", "MQPUT1[MQDLQ.STATE]:{unit}", ENDS, {2024: ALONE, 2003: ALONE}),
     Call(
         "MQGET of the marker of a settled unit",
-        "MQGET[MQDLQ.STATE]:{unit}",
+        "MQGET[MQDLQ.STATE]:{settled}",
         ENDS,
         {2033: UNNOTICED, 2024: ALONE, 2003: ALONE},
     ),
@@ -251,7 +257,7 @@ CALLS = (
     ),
     Call(
         "MQCLOSE of the dead-letter queue",
-        "MQCLOSE[DLQ]:1",
+        "MQCLOSE[DLQ]:2",
         AFTER_ALL,
         {2009: UNNOTICED},
         made_by=("execution",),

@@ -20,12 +20,18 @@ from mqdlq.evaluation.reading.messages import Messages, partitioned_by_bucket
 from mqdlq.evaluation.reading.row_groups import groups_in_order, stretch_rows, stretches
 from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.lake import Snapshot
+from mqdlq.lake.files import BLOCK
 from mqdlq.lake.schema import FILLED_FOR_RULES
 from mqdlq.model import PlannedMessage
 from mqdlq.plan import plan_hash
 from mqdlq.rules import RulesTable, parse, print_table
 from tests.support.evaluation.equality import expected, random_rows, random_table
-from tests.support.evaluation.snapshot_builders import NOON, write_rows
+from tests.support.evaluation.snapshot_builders import (
+    NOON,
+    dead_letter,
+    take_snapshot,
+    write_rows,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -84,6 +90,30 @@ def test_a_column_that_only_some_runs_fill_is_null_in_snapshots_of_earlier_versi
     evaluate(snapshot, plan=str(tmp_path / "plan"), explain=True, bounds=Bounds(strategy=strategy))
 
     assert list(lake.planned_messages(str(tmp_path / "plan"))) == list(expected(rows, table))
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_block_that_was_altered_is_not_evaluated(tmp_path: Path, strategy: Strategy) -> None:
+    """The driver reads the footer, in the second block; workers read the rows of the first."""
+    unique = {"message_key": 32, "msg_id": 24, "correl_id": 24}
+    rows = (
+        {**dead_letter(1), "browse_seq": n, **{k: os.urandom(v) for k, v in unique.items()}}
+        for n in range(60_000)
+    )
+    snapshot = take_snapshot(str(tmp_path), rows, "ACTION(RETRY)\n")
+    part = Path(snapshot, "headers", "part-00000.parquet")
+    assert part.stat().st_size > BLOCK
+    data = bytearray(part.read_bytes())
+    data[BLOCK // 2] ^= 1
+    part.write_bytes(data)
+
+    with pytest.raises(LakeError) as refused:
+        evaluate(snapshot, plan=str(tmp_path / "plan"), bounds=Bounds(strategy=strategy))
+
+    assert str(refused.value) == (
+        f"{part} was altered or damaged: its bytes 0 to {BLOCK} were changed; put the file back"
+        " from a backup of the lake, or start a new run, which takes a new snapshot [MQDLQ-470]"
+    )
 
 
 def spoil(part: Path, but: set[str]) -> None:
@@ -180,7 +210,7 @@ def test_a_bucket_that_spans_two_files_is_evaluated_in_one_task(tmp_path: Path) 
     end = write_rows(str(tmp_path), rows[5000:], table, snapshot_id="end", rows_to_a_group=1000)
     part = Path(end, "headers", "part-00000.parquet")
     part.rename(Path(directory, "headers", "part-00001.parquet"))
-    groups = groups_in_order(f"{directory}/headers")
+    groups = groups_in_order(Snapshot.at(directory).headers)
     assert groups is not None
 
     cut = stretches(groups, rows=1500)

@@ -51,6 +51,7 @@ def help_examples(command: Any) -> list[str]:
 
 THROUGH_AIRFLOW: set[Path] = {
     ("airflow",),
+    ("backfill",),
     ("check",),
     ("connection", "add"),
     ("connection", "test"),

@@ -26,11 +26,15 @@ class MovingTask(ABC):
     """A task that moves messages to a queue in units of work, and its results.
 
     `markers_before` is the number of units that the task commits before the first unit that moves
-    messages; each has a marker.
+    messages; each has a marker. `looks_for_markers` is the number of MQGETs of the state queue that
+    find none before the first unit, and `inquiries_before` the number of MQINQs of queues before
+    that of the queue manager.
     """
 
     world: World
     markers_before: ClassVar[int]
+    looks_for_markers: ClassVar[int]
+    inquiries_before: ClassVar[int]
     script: ClassVar[str]
     moves_per_maxumsgs: ClassVar[dict[int, int]]
     """How many messages fit in a unit of work, by MAXUMSGS."""
@@ -89,6 +93,8 @@ class ExecutionTask(MovingTask):
     """Dead letters, and a run that retries them."""
 
     markers_before = 0
+    looks_for_markers = 3
+    inquiries_before = 0
     script = "tests.support.run_one_pass"
     moves_per_maxumsgs: ClassVar = {6: 2}
     words: ClassVar = {}
@@ -130,6 +136,8 @@ class RestorationTask(MovingTask):
     """Archived copies, and a restoration of them without their MQDLH."""
 
     markers_before = 1
+    looks_for_markers = 2
+    inquiries_before = 3
     script = "tests.support.run_one_restoration"
     moves_per_maxumsgs: ClassVar = {6: 4}
     words: ClassVar = {"AMQ8722": "PAYMENTS"}

@@ -13,9 +13,12 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import psutil
 import pytest
 from sqlalchemy import create_engine, text
 
@@ -56,6 +59,19 @@ class Server:
     def pid(self) -> int:
         """Return the process id of the server."""
         return int(Path(f"{self._directory}/data/postmaster.pid").read_text().split()[0])
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop all its processes, as if its machine hung, and then let them continue."""
+        parent = psutil.Process(self.pid())
+        processes = [parent, *parent.children(recursive=True)]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
 
     def close(self) -> None:
         self.kill()

@@ -45,6 +45,7 @@ def prepare_restoration(
         ),
         settings=world.settings,
         ledger=world.ledger,
+        lake_root=world.lake_root,
         max_messages_per_unit=max_messages_per_unit,
         clock=world.clock,
         sleep=world.clock.sleep,

@@ -26,6 +26,7 @@ def main(directory: str, name: str, client: str) -> None:
                 restoration=recorded,
                 settings=settings,
                 ledger=ledger,
+                lake_root=f"{directory}/lake",
                 max_messages_per_unit=128,
                 clock=clock,
                 sleep=sleep,

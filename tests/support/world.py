@@ -119,14 +119,18 @@ class World:
 
     def _new_queue_manager(self) -> ConnectionSettings:
         os.environ["MQDLQ_HOME"] = str(self.directory)
-        if not embedded_mq.exists("QM1"):
+        place = self.directory / "queue_managers"
+        if not embedded_mq.exists("QM1", place):
             made = _queue_manager(self.definitions, self.checks_headers)
-            directories.make_private_directory(self.directory / "queue_managers")
-            shutil.copytree(made, self.directory / "queue_managers" / made.name)
-        return ConnectionSettings("QM1", transport="embedded", client=self.client)
+            directories.make_private_directory(place)
+            shutil.copytree(made, place / made.name)
+        return ConnectionSettings(
+            "QM1", transport="embedded", client=self.client, directory=str(place)
+        )
 
     def mqsc(self, text: str) -> None:
-        embedded_mq.run_mqsc("QM1", text)
+        place = self.settings.directory
+        embedded_mq.run_mqsc("QM1", text, Path(place) if place else None)
 
     def clear(self, *queues: str) -> None:
         """Remove all messages from these queues."""
@@ -327,6 +331,7 @@ class World:
         self,
         body: bytes = b"body",
         *,
+        on: str = "DLQ",
         dest_q: str = "PAYMENTS",
         dest_q_mgr: str | None = None,
         reason: int = 2053,
@@ -335,7 +340,7 @@ class World:
         inner: tuple[int, int, str] = (546, 819, "MQSTR"),
         **fields: Any,
     ) -> None:
-        """Put a dead letter on the DLQ; `inner` is Encoding, CCSID and Format of its body.
+        """Put a dead letter on a DLQ; `inner` is Encoding, CCSID and Format of its body.
 
         It was for this queue manager unless `dest_q_mgr` names another one.
         """
@@ -343,7 +348,7 @@ class World:
         header = DeadLetterHeader(reason, dest_q, place, *inner, 6, "mover", "20261121", "11000000")
         packed = header.encode(encoding=encoding, ccsid=ccsid)
         values = {"Format": b"MQDEAD  ", "Encoding": encoding, "CodedCharSetId": ccsid, **fields}
-        self.put("DLQ", packed + body, **values)
+        self.put(on, packed + body, **values)
 
     def lose_first(self, queue: str = "DLQ") -> None:
         """Get the first message off a queue, as another application would."""

@@ -18,15 +18,15 @@ from tests.support.declared_commands import all_commands
 
 ENTRIES = error_catalogue.entries()
 GIVEN = (
-    "100-134 136-139 140-155",
-    "201-227 230-234 240-241 250-257",
-    "301-312 320-324",
-    "401-438 445-445",
-    "501-509 520-523",
-    "601-615",
+    "100-134 136-156 166-166 191-192",
+    "201-227 230-234 240-241 250-257 263-263 271-272 274-275 278-278",
+    "301-312 320-324 335-335",
+    "401-438 445-448 470-473",
+    "501-509 520-523 526-526",
+    "601-615 626-627 630-630",
     "701-716",
-    "801-808 810-817 840-842",
-    "901-917 920-926 941-942 945-945 951-961 963-968 970-970 973-984 986-986 988-996",
+    "801-808 810-817 840-845 850-851",
+    "901-918 920-927 941-942 945-945 951-961 963-968 970-970 973-984 986-986 988-996",
 )
 """Every number that was ever given to an error, so that none is given to another one."""
 ID = re.compile(r"MQDLQ-\d{3}")
@@ -144,8 +144,8 @@ def test_explain_error_names_the_nearest_ids_for_an_unknown_one() -> None:
 
     assert done.exit_code == 2
     assert done.output.splitlines()[-1] == (
-        "Error: Invalid value: no error has the id MQDLQ-439; the nearest are MQDLQ-438, MQDLQ-437"
-        " and MQDLQ-436"
+        "Error: Invalid value: no error has the id MQDLQ-439; the nearest are MQDLQ-843, MQDLQ-473"
+        " and MQDLQ-438"
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import (
+    decide,
     needs_a_dlh,
     plan_hash,
     resolve,
@@ -187,3 +188,14 @@ def test_the_hash_is_the_one_recorded_for_this_plan() -> None:
     rows = [replace(PLANNED, browse_seq=number) for number in (0, 1, 5000)]
 
     assert plan_hash(rows) == ("c2c283a9e30857795169f79a7d82c7489ad0d84bc0146c0481c006704f7cb78b")
+
+
+@pytest.mark.parametrize(("is_given", "steps_of_it"), [(False, 0), (True, 1)])
+def test_only_an_action_given_for_a_message_decides_about_one_without_a_dlh(
+    is_given: bool, steps_of_it: int
+) -> None:
+    table = parse("ACTION(DISCARD)\n")
+
+    decided = decide(table, {**ROW, "class": "no_dlh"}, has_given_action=is_given)
+
+    assert len(decided) == steps_of_it

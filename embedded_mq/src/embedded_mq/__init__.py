@@ -20,7 +20,7 @@ from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 if TYPE_CHECKING:
     from embedded_mq.clients.installing import install, shadows
     from embedded_mq.mqsc.administration import create_defined, depths, run_mqsc
-    from embedded_mq.storage.directories import create, exists, names
+    from embedded_mq.storage.directories import create, exists, in_directory, names
     from embedded_mq.storage.dumping import dump, load
     from embedded_mq.storage.faults import faults
     from embedded_mq.storage.lifecycle import end, quiesce, start, status
@@ -35,6 +35,7 @@ __all__ = [
     "end",
     "exists",
     "faults",
+    "in_directory",
     "install",
     "load",
     "names",
@@ -51,7 +52,7 @@ _MODULES = {
     "storage.dumping": ("dump", "load"),
     "storage.faults": ("faults",),
     "storage.lifecycle": ("end", "quiesce", "start", "status"),
-    "storage.directories": ("create", "exists", "names"),
+    "storage.directories": ("create", "exists", "in_directory", "names"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
@@ -21,6 +22,15 @@ def airflow_address() -> str | None:
     if not CAN_SHOW_THE_PAGE:
         return None
     return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+
+
+def handler_page(handler: str) -> str | None:
+    """Return the path of a handler's page on Airflow's host, None if Airflow cannot show it.
+
+    It has no host, because the documentation of a DAG is part of the DAG: one version for all.
+    """
+    address = airflow_address()
+    return None if address is None else Paths(urlsplit(address).path).handler(handler)
 
 
 class _RunLink(BaseOperatorLink):

@@ -36,6 +36,14 @@ AWAITS_PERSON: Final = getattr(TaskInstanceState, "AWAITING_INPUT", TaskInstance
 """Airflow's state of a task that waits for a person's answer."""
 
 
+def policy_plugins() -> Any:
+    """Return what has the cluster policies of this process."""
+    from airflow import settings  # noqa: PLC0415 (it reads the configuration)
+
+    find = getattr(settings, "get_policy_plugin_manager", None)
+    return find() if find else settings.POLICY_PLUGIN_MANAGER
+
+
 class PolicedOperator(BaseOperator):
     """An operator whose retry policy decides about its failures, in any version of Airflow.
 

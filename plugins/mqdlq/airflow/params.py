@@ -29,16 +29,17 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "items": {
             "type": "string",
             # Airflow's form makes an item of each line, of the blank one at the end, too.
-            "pattern": r"^([0-9a-f]{64}|[ \t]*)$",
+            "pattern": r"^([0-9a-f]{1,64}|[ \t]*)$",
             "maxLength": 64,  # in Python's patterns, `$` lets a line's end pass
-            "$comment": "a message_key is 64 hex digits, as in the report's JSON",
+            "$comment": "a message_key is 64 hex digits; the first are enough if they are unique",
         },
         # Nothing but blank lines must not come to mean all messages.
         "if": {"minItems": 1},
         "then": {"contains": {"pattern": "[0-9a-f]"}},
         "title": "Only these messages",
-        "description": "Act on these messages only, one message_key a line (64 hex digits, in the"
-        " report's JSON); none means all. The run plans and reports no other message.",
+        "description": "Act on these messages only, one message_key a line (in the report's JSON;"
+        " of its 64 hex digits, the first are enough if they are unique); none means all. The run"
+        " plans and reports no other message.",
     },
     "action": {
         "default": None,
@@ -94,7 +95,16 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "maximum": 999_999_999,
         "title": "Wait for messages",
         "description": "In place of the table's WAIT: NO looks at the queue once, a number waits"
-        " so many seconds for a first message, YES waits until the next scheduled start.",
+        " so many seconds for a message, and again after each run that acted; YES waits until the"
+        " next scheduled start.",
+    },
+    "follows": {
+        "default": None,
+        "type": ["null", "string"],
+        "maxLength": 250,
+        "title": "Follows this run",
+        "description": "Leave it empty: a run with WAIT starts the next one with it, which waits"
+        " for messages that arrive later.",
     },
     "why": {
         "default": None,

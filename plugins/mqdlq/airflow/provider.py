@@ -87,6 +87,10 @@ def _fields() -> dict[str, Any]:
             TRANSPORTS,
             "client",
         ),
+        "directory": _text(
+            "Directory",
+            "For transport embedded: of its queue managers; in MQDLQ_HOME unless named.",
+        ),
     }
 
 

@@ -48,8 +48,9 @@ _OTHERS: Final[Mapping[str, dict[str, Any]]] = {
     },
     "message_keys": params.SCHEMAS["message_keys"]
     | {
-        "description": "Restore these messages only, one message_key a line (64 hex digits, in"
-        " `mqdlq restore list --format json`); none means all of the run.",
+        "description": "Restore these messages only, one message_key a line (in"
+        " `mqdlq restore list --format json`; of its 64 hex digits, the first are enough if they"
+        " are unique); none means all of the run.",
     },
     "reason": {
         "default": None,

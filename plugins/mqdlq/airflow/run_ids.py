@@ -31,6 +31,17 @@ def ledger_run_id(handler: str, dag_run_id: str) -> str:
     return f"{run_id[: LONGEST - len(digest) - 1]}-{digest}"
 
 
+def backfill_run_id(handler: str, dag_run_id: str, cleared: int) -> str:
+    """Return the id of a backfill's run, after its DAG run was cleared so many times.
+
+    A backfill may take over a run that has been before, again and again, under its old id.
+
+    >>> backfill_run_id("demo", "scheduled__2026-11-21T02:00:00+00:00", 1)
+    'demo-scheduled__2026-11-21T02-00-00-backfill-1'
+    """
+    return f"{ledger_run_id(handler, dag_run_id)}-backfill-{cleared}"
+
+
 def possible_dag_run_ids(handler: str, run_id: str) -> list[str]:
     """Return the ids of DAG runs whose id in the ledger is this one, as far as it shows them.
 

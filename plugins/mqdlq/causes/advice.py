@@ -58,6 +58,11 @@ _BY_NAME: Final = {
     "MQRC_CHANNEL_NOT_AVAILABLE": Advice(
         "the channel is not available", _T, "start the channel", "channels are started"
     ),
+    "MQRC_GET_INHIBITED": Advice(
+        "gets from the queue are inhibited",
+        _A,
+        "ask who inhibited gets, then set GET(ENABLED)",
+    ),
     "MQRC_MSG_TOO_BIG_FOR_Q": Advice(
         "longer than the queue takes", _A, "raise the queue's MAXMSGL"
     ),

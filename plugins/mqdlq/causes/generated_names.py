@@ -9,7 +9,8 @@ The rule is conservative. The generated part is at the end of the name, and one 
 
 - the last 16 hexadecimal digits of a name that ends in at least 16, all letters among them of one
   case;
-- 32 such digits that a separator precedes, or that are the whole name: a UUID without separators;
+- 24 or 32 such digits that a separator precedes, or that are the whole name: an identifier of 12 or
+  16 bytes, such as a UUID without separators;
 - a UUID with separators, in groups of 8, 4, 4, 4 and 12 digits.
 
 At least one of the digits is a decimal one, so that no word is taken for a number. Every other name
@@ -31,7 +32,7 @@ def _ends_in(digit: str) -> str:
     uuid = r"{d}{{8}}(?P<{g}>[._-]){d}{{4}}(?P={g}){d}{{4}}(?P={g}){d}{{4}}(?P={g}){d}{{12}}"
     group = "upper" if "A" in digit else "lower"
     separated = uuid.format(d=digit, g=group)
-    return rf"(?:(?:\A|(?<={_SEPARATOR}))(?:{separated}|{digit}{{32}})|{digit}{{16}})"
+    return rf"(?:(?:\A|(?<={_SEPARATOR}))(?:{separated}|{digit}{{32}}|{digit}{{24}})|{digit}{{16}})"
 
 
 _PART: Final = re.compile(rf"(?:{_ends_in('[0-9A-F]')}|{_ends_in('[0-9a-f]')})\Z")

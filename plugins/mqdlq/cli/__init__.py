@@ -11,6 +11,10 @@ from mqdlq.cli.on_demand import Command, Declared, Group, Mounted, on_demand
 COMMANDS: Final[dict[str, Declared]] = {
     "init": Command("mqdlq.cli.installing.init:init", "Write the first files of a handler."),
     "run": Command("mqdlq.cli.run:run", "Run a handler once, in the foreground, through Airflow."),
+    "backfill": Command(
+        "mqdlq.cli.backfill:backfill",
+        "Evaluate stored snapshots by today's rules, through Airflow.",
+    ),
     "check": Command("mqdlq.cli.check:check", "Report what a handler's user may and may not do."),
     "connection": Group(
         "Define and test Airflow connections to queue managers.",
@@ -57,6 +61,20 @@ COMMANDS: Final[dict[str, Declared]] = {
             "run": Command(
                 "mqdlq.cli.restore:run_restoration",
                 "Restore discarded messages, in the foreground, through Airflow.",
+            ),
+        },
+    ),
+    "ledger": Group(
+        "Recognise and take on an older copy of the ledger.",
+        {
+            "status": Command(
+                "mqdlq.cli.ledger:status",
+                "Say whether the ledger is older than the lake.",
+                needs_arguments=False,
+            ),
+            "take-on": Command(
+                "mqdlq.cli.ledger:take_on_ledger",
+                "Take on an older ledger, so that handlers act again.",
             ),
         },
     ),
@@ -138,7 +156,7 @@ COMMANDS: Final[dict[str, Declared]] = {
     ),
     "airflow": Command(
         "mqdlq.cli.airflow:airflow",
-        "Run Airflow's command line over this project's Airflow.",
+        "Run Airflow's command line.",
         needs_arguments=False,
         passes_on=True,
     ),

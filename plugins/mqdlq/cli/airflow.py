@@ -1,4 +1,4 @@
-"""The command `mqdlq airflow`: Airflow's own command line, over the Airflow of this project."""
+"""The command `mqdlq airflow`: Airflow's own command line."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import typer
 def airflow(context: typer.Context) -> None:
     """Implement `mqdlq airflow`.
 
-    All arguments go to Airflow, --help too, and Airflow's exit code comes back.
+    It uses the Airflow that AIRFLOW_HOME or AIRFLOW__DATABASE__SQL_ALCHEMY_CONN names; without
+    them, that of `make up`. All arguments go to Airflow, --help too, and Airflow's exit code comes
+    back.
 
     For example:
       mqdlq airflow dags list
     """
-    become("-m", "mqdlq.local.airflow_command", *context.args)
+    become("-m", "mqdlq.local.airflow_command", "airflow", *context.args)
 
 
 def become(*arguments: str) -> NoReturn:

@@ -18,10 +18,12 @@ def check(
 
     Reports stage by stage which authority the user of the handler's connection lacks on which
     object, with the command that grants it. The queues that the rules name as targets are opened
-    for output; no message is browsed, got or put. It warns of a limit `in_flight` of a queue whose
-    depth cannot be inquired. `mqdlq rules check` checks a handler without connecting.
+    for output; no message is browsed, got or put. A target that leads to the handler's own queue or
+    state queue, also through an alias, is named: messages for it stay. It warns of a limit
+    `in_flight` of a queue whose depth cannot be inquired. `mqdlq rules check` checks a handler
+    without connecting.
 
-    Exit code 0 if no authority is missing; 1 if one is, or if the queue manager does not answer; 2
+    Exit code 0 if nothing is wrong; 1 if something is, or if the queue manager does not answer; 2
     if the handler, its rules or its connection cannot be used.
 
     For example:

@@ -7,10 +7,14 @@ module needs a typer whose parameters are converted by `typer._coercion`.
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
+import typer
 from typer._coercion import FileRuntimeParam, RuntimeParam, build_runtime_param
 from typer.core import TyperArgument, TyperOption
+
+from mqdlq.directories import check_input
 
 
 class _Argument(TyperArgument):
@@ -39,8 +43,23 @@ def _conversion(parameter: TyperArgument | TyperOption) -> RuntimeParam:
     """Return what converts a parameter's text into its value."""
     kind = parameter.type_descriptor
     if kind.file_annotation is not None:
-        return FileRuntimeParam(kind.parameter_info, kind.annotation, kind.file_annotation)
+        return _File(kind.parameter_info, kind.annotation, kind.file_annotation)
     return _Conversion(kind.parameter_info, kind.annotation)
+
+
+class _File(FileRuntimeParam):
+    """Opens files, but no device or named pipe: reading it might never end."""
+
+    def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:
+        for one in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(one, str) and one != "-":
+                try:
+                    check_input(Path(one))
+                except FileNotFoundError:  # typer reports it
+                    continue
+                except OSError as error:
+                    raise typer.BadParameter(f"'{one}': {error.strerror}") from None
+        return super()._coerce_value(value, param, ctx)
 
 
 class _Conversion(RuntimeParam):

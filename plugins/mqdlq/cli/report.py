@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from mqdlq import directories
+from mqdlq.cli.ledger import warn_of_older_ledger
 from mqdlq.errors import LedgerError, MqDlqError
 from mqdlq.ledger import Ledger, PrunedRun, open_ledger
 from mqdlq.model import Outcome
@@ -65,7 +66,8 @@ def report(
       mqdlq report --format json
     """
     try:
-        with open_ledger() as ledger:
+        with open_ledger(create=False) as ledger:
+            warn_of_older_ledger(ledger)
             wanted = _wanted(run_id, ledger)
             if (pruned := ledger.prunes.pruned_run(wanted)) is not None:
                 _show_pruned(pruned, ledger, output, needs_attention=needs_attention)

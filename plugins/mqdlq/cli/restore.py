@@ -13,10 +13,11 @@ from rich.text import Text
 from mqdlq.cli.airflow import become
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
+from mqdlq.cli.ledger import warn_of_older_ledger
 from mqdlq.constants import MQRC
 from mqdlq.errors import HandlerError, MqDlqError, RestoreError
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import ArchivedCopy, open_ledger
+from mqdlq.ledger import ArchivedCopy, MessageKeyError, open_ledger
 from mqdlq.stages.report.controls.repairs import describe_fields
 from mqdlq.stages.report.wording import count, moment, place, span, visible
 from mqdlq.stages.restore.listing import ListedCopy, Restorability, list_copies, sort_newest_first
@@ -38,7 +39,7 @@ def list_archive(
     queue: Annotated[str, typer.Option(help="Only from this queue.")] = "",
     message: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Only this message_key (64 hex digits); repeatable."),
+        typer.Option(metavar="KEY", help="Only this message_key, or its beginning; repeatable."),
     ] = None,
     reason: Annotated[str, typer.Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
     most: Annotated[
@@ -59,12 +60,13 @@ def list_archive(
     """
     try:
         number = _reason(reason)
-        keys = _keys(message or [])
     except RestoreError as error:
         typer.echo(f"mqdlq: {error}", err=True)
         raise typer.Exit(USAGE) from None
     try:
-        with open_ledger() as ledger:
+        with open_ledger(create=False) as ledger:
+            warn_of_older_ledger(ledger)
+            keys = ledger.message_keys.complete(message or [], [handler] if handler else None)
             found = ledger.archive.copies(handler=handler, run_id=run, message_keys=keys)
             found = [copy for copy in found if _is_of(copy, queue_manager, queue)]
             limit = most or (SHOWN if output is Format.TEXT and not number else len(found))
@@ -72,7 +74,7 @@ def list_archive(
             shown = [one for one in list_copies(newest, ledger) if number in {0, one.reason}]
     except MqDlqError as error:
         typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise typer.Exit(USAGE if isinstance(error, MessageKeyError) else 1) from None
     if output is Format.JSON:
         typer.echo(json.dumps({"archived": [_as_json(one) for one in shown]}, indent=2))
         return
@@ -87,7 +89,7 @@ def run_restoration(
     run: Annotated[str, typer.Option(help="Restore what this run discarded.")] = "",
     message: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Only this message_key (64 hex digits); repeatable."),
+        typer.Option(metavar="KEY", help="Only this message_key, or its beginning; repeatable."),
     ] = None,
     reason: Annotated[str, typer.Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
     to_queue: Annotated[
@@ -111,7 +113,7 @@ def run_restoration(
     """Implement `mqdlq restore run`.
 
     Exit code 0 if every message named is restored, now or by an earlier restoration; 1 if one is
-    not; 2 if the handler or a parameter is wrong.
+    not; 2 if the handler or a parameter is wrong, or the archive lacks what is named.
 
     For example:
       mqdlq restore run demo --run demo-manual__2026-11-21T05-12-45.514631 --dry-run
@@ -149,19 +151,6 @@ def _reason(given: str) -> int:
             "MQDLQ-909", f"--reason: {given} is not a reason code; expected MQRC_Q_FULL or 2053"
         )
     return int(given) if given.isdecimal() else MQRC.get(given, 0)
-
-
-def _keys(given: list[str]) -> list[str]:
-    for key in given:
-        try:
-            if len(bytes.fromhex(key)) == 32:  # noqa: PLR2004 (SHA-256)
-                continue
-        except ValueError:
-            pass
-        raise RestoreError(
-            "MQDLQ-910", f"--message: {key!r} is not a message_key; expected 64 hex digits"
-        )
-    return given
 
 
 def _print(shown: list[ListedCopy], *, each: bool) -> None:

@@ -25,11 +25,12 @@ def run(
 ) -> None:
     """Implement `mqdlq run`.
 
-    The run ends with its report. `dry_run` only reports what the run would do;
+    The run ends with its report. After a run that acted, WAIT(n) lets another one wait n seconds
+    for messages that arrive later, and so on. `dry_run` only reports what the run would do;
     docs/reference/parameters.md lists the other parameters.
 
-    Exit code 0 if the run succeeded, even if the queue was empty; 1 if it failed; 2 if the handler
-    or the parameters are not valid, before anything starts.
+    Exit code 0 if the run succeeded, even if the queue was empty; 1 if it failed; 2 if the handler,
+    its connection or the parameters are not valid, before the run is created.
 
     For example:
       mqdlq run demo

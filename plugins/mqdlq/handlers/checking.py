@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -10,9 +10,8 @@ from mqdlq.errors import HandlerError
 from mqdlq.handlers.configuration import Handler, build_handler, name_fault
 from mqdlq.handlers.documents import Document, MappingNode, Node, read_document
 from mqdlq.handlers.tables import check
-from mqdlq.rules import CheckResult, Diagnostic, RulesError, Severity
+from mqdlq.rules import CheckResult, Diagnostic
 from mqdlq.rules.diagnostics import Place, Report
-from mqdlq.rules.lint import promote, review
 
 _OF_A_TABLE: Final = {"table", "lint", "queue_kind"}
 
@@ -55,17 +54,11 @@ def check_handler(path: Path, data: bytes) -> HandlerCheck:
     if handler.rules is None:
         return HandlerCheck(handler, report.diagnostics(), check(data, str(path)))
     try:
-        handler.rules_text()
-    except HandlerError as error:  # it cannot be read
+        table_path, text = handler.read_table()
+    except HandlerError as error:
         report.error("rules-table", document.place(dict(_keys(document))["rules"]), error.text)
         return HandlerCheck(None, report.diagnostics())
-    except RulesError:  # it is refused for faults that the review below finds
-        pass
-    table_path = path.parent / handler.rules
-    result = review(table_path.read_bytes(), str(table_path), handler.queue_kind)
-    found = promote(result.diagnostics, handler.lint)
-    is_refused = any(diagnostic.severity is Severity.ERROR for diagnostic in found)
-    result = CheckResult(None, found) if is_refused else replace(result, diagnostics=found)
+    result = handler.review_table(table_path, text)
     return HandlerCheck(handler, report.diagnostics(), result, str(table_path))
 
 

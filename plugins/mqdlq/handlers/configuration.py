@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
@@ -25,7 +26,7 @@ from mqdlq.handlers.renaming import use_new_names
 from mqdlq.handlers.tables import check_node, read_levels, read_queue_kind
 from mqdlq.model import QueueKind
 from mqdlq.renamed import warn_once
-from mqdlq.rules import RulesError, Severity, freeze
+from mqdlq.rules import CheckResult, RulesError, Severity, freeze
 from mqdlq.rules.diagnostics import Place, Report
 from mqdlq.rules.lint import Level, promote, review
 
@@ -43,7 +44,11 @@ class Handler(Operation, Controls):
     directory: Path
     connection: Annotated[str, Field(description="Airflow connection of type `ibmmq`.")]
     rules: Annotated[
-        str | None, Field(description="File name of the rules table, beside the YAML file.")
+        str | None,
+        Field(
+            description="File name of the rules table: a regular file of at most 16 MiB in the"
+            " directory of the YAML file, or below it. A link may lead nowhere else."
+        ),
     ] = None
     table: Annotated[
         str | None,
@@ -198,12 +203,27 @@ class Handler(Operation, Controls):
         """
         if self.table is not None and not override:
             return f"{self.directory / self.name}.yaml, as printed", self.table
-        path = self.directory / str(override or self.rules)
-        text = _text(path)
-        found = promote(review(text, str(path), self.queue_kind).diagnostics, self.lint)
+        path, text = self.read_table(override)
+        found = self.review_table(path, text).diagnostics
         if any(diagnostic.severity is Severity.ERROR for diagnostic in found):
             raise RulesError(found)
         return str(path), text
+
+    def read_table(self, override: str | None = None) -> tuple[Path, str]:
+        """Return the file of the rules table, or another one in the rules directory, and its text.
+
+        Raises HandlerError if the file cannot be read, or is not in the rules directory.
+        """
+        path = self.directory / str(override or self.rules)
+        return path, _text(path, self.directory)
+
+    def review_table(self, path: Path, text: str) -> CheckResult:
+        """Check and lint a table by the severities of `lint`; an error leaves no table."""
+        result = review(text, str(path), self.queue_kind)
+        found = promote(result.diagnostics, self.lint)
+        if any(diagnostic.severity is Severity.ERROR for diagnostic in found):
+            return CheckResult(None, found)
+        return replace(result, diagnostics=found)
 
 
 _NOT_KEYS: Final = ("name", "directory")
@@ -243,7 +263,7 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
     if fault := name_fault(name):
         raise HandlerError("MQDLQ-302", f"{path}: {fault}")
     try:
-        data = path.read_bytes()
+        data = directories.read_rules_file(path, folder)
     except FileNotFoundError:
         known = ", ".join(handler_names(folder)) or "none"
         raise HandlerError(
@@ -312,9 +332,11 @@ def _values(
     return values
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, folder: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        # Line ends as `Path.read_text` has them.
+        text = directories.read_rules_file(path, folder).decode()
+        return text.replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         message = f"{path}: the rules table cannot be read: {error.strerror}"
         raise HandlerError("MQDLQ-305", message) from error

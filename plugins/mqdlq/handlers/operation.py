@@ -235,6 +235,13 @@ class Operation(BaseModel):
     approval: Annotated[
         ApprovalGuards, Field(description="When a run waits for [approval](#approval).")
     ] = ApprovalGuards()
+    approvers: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Ids of the users in Airflow who may answer when a run waits for approval;"
+            " unset: everyone who may answer the required actions of the DAG."
+        ),
+    ] = ()
     attention: Annotated[
         Literal["note", "fail"],
         Field(
@@ -245,6 +252,16 @@ class Operation(BaseModel):
     alerts: Annotated[Alerts, Field(description="Which [alerts](#alerts) are sent, and where.")] = (
         Alerts()
     )
+
+    @field_validator("approvers", mode="before")
+    @classmethod
+    def _are_user_ids(cls, value: Any) -> tuple[str, ...]:
+        ids = [str(one).strip() for one in value] if isinstance(value, list | tuple) else [""]
+        if not all(ids):
+            raise ValueError(
+                f"{value!r} is not a list of the ids of users; expected, for example, [alice, bob]"
+            )
+        return tuple(ids)
 
     @field_validator("schedule")
     @classmethod
@@ -286,9 +303,14 @@ class Operation(BaseModel):
         """Whether a trigger that watches the queue starts its runs."""
         return self.schedule == EVENT
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether a cron schedule starts its runs, each of which has an interval of time."""
+        return self.schedule is not None and not (self.is_continuous or self.is_by_event)
+
     def next_start(self, now: datetime) -> datetime | None:
         """Return when Airflow starts the next run, None if no clock starts it."""
-        if self.schedule is None or self.is_continuous or self.is_by_event:
+        if self.schedule is None or not self.has_intervals:
             return None
         return _next_start(self.schedule, now)
 

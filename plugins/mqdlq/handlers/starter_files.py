@@ -19,6 +19,8 @@ from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
 DAG_FILE: Final = "mq_dlq.py"
 HANDLERS: Final = "handlers"
 """The subdirectory of handlers and rules tables."""
+STATE: Final = "var"
+"""The subdirectory of state, unless MQDLQ_HOME names another: Airflow looks for no DAGs there."""
 COMPOSE_FILE: Final = "docker-compose.mqdlq.yaml"
 COMPOSE_FILES: Final = (
     *("compose.yaml", "compose.yml"),
@@ -92,6 +94,7 @@ def starter_files(starter: Starter, directory: Path) -> dict[Path, str]:
         "handler": starter.handler,
         "connection": starter.connection.conn_id,
         "queue": starter.queue,
+        "state": STATE,
         "retry_interval": starter.retry_interval,
         "add": add_command(starter.connection),
         "document": "".join(f"  {line}\n" for line in document.splitlines()).rstrip("\n"),
@@ -102,6 +105,7 @@ def starter_files(starter: Starter, directory: Path) -> dict[Path, str]:
         directory / HANDLERS / f"{starter.handler}.yaml": "handler.yaml.j2",
         directory / HANDLERS / f"{starter.handler}.rules": "table.rules.j2",
         directory / DAG_FILE: "mq_dlq.py.j2",
+        directory / ".airflowignore": "airflowignore.j2",
         directory / f"{starter.handler}.connections.yaml": "connections.yaml.j2",
         directory / COMPOSE_FILE: "docker-compose.mqdlq.yaml.j2",
     }

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from mqdlq.errors import LakeError
 from mqdlq.headers import message_key, without_trace_properties
 from mqdlq.lake import storage
+from mqdlq.lake.files import MissingFileError, open_parquet
 
 SCHEMA = pa.schema(
     [
@@ -25,6 +27,7 @@ SCHEMA = pa.schema(
     ]
 )
 
+_TIME: Final = "%Y%m%dT%H%M%S%fZ"
 _ROWS_TO_A_GROUP: Final = 1024
 _BYTES_TO_A_GROUP: Final = 8 << 20
 """A row group is written when it reaches either limit, and is read back alone."""
@@ -91,7 +94,7 @@ def remove_copies(location: str, message_ids: Collection[int]) -> None:
     """
     while storage.exists(location):
         # A process that rewrites the same file at the same time may remove each of these.
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, MissingFileError):
             held = _message_ids(location)
             if held <= set(message_ids):
                 storage.remove_file(location)
@@ -127,8 +130,7 @@ def _remove_hidden_files(directory: str, name: str = "") -> None:
 
 
 def _message_ids(location: str) -> set[int]:
-    files, path = storage.filesystem(location)
-    with files.open(path, "rb") as opened, pq.ParquetFile(opened) as file:
+    with open_parquet(location) as file:
         return set(file.read(["message_id"]).column(0).to_pylist())
 
 
@@ -169,7 +171,7 @@ def _groups(copies: Iterable[Copy]) -> Iterator[list[dict[str, Any]]]:
 def read_back(location: str) -> dict[int, str]:
     """Return digests by message id, computed from the copies in a file.
 
-    Raises OSError or ValueError if the file does not exist or is not a Parquet file.
+    Raises LakeError for a file that is missing or damaged.
     """
     return {copy.message_id: copy.digest for copy in read_copies(location)}
 
@@ -177,10 +179,9 @@ def read_back(location: str) -> dict[int, str]:
 def read_copies(location: str) -> Iterator[Copy]:
     """Yield the copies in a file, in the order of the messages on their queue.
 
-    Raises OSError or ValueError if the file does not exist or is not a Parquet file.
+    Raises LakeError for a file that is missing or damaged.
     """
-    files, path = storage.filesystem(location)
-    with files.open(path, "rb") as opened, pq.ParquetFile(opened) as file:
+    with open_parquet(location) as file:
         for group in range(file.num_row_groups):
             rows = file.read_row_group(group, ["message_id", "descriptor", "body"])
             for number, descriptor, body in zip(*rows.columns, strict=True):
@@ -190,10 +191,9 @@ def read_copies(location: str) -> Iterator[Copy]:
 def find_copy(location: str, message_id: int) -> Copy | None:
     """Return the copy of one message in a file, or None; only its row group is read.
 
-    Raises OSError or ValueError if the file does not exist or is not a Parquet file.
+    Raises LakeError for a file that is missing or damaged.
     """
-    files, path = storage.filesystem(location)
-    with files.open(path, "rb") as opened, pq.ParquetFile(opened) as file:
+    with open_parquet(location) as file:
         for group in range(file.num_row_groups):
             ids = file.read_row_group(group, ["message_id"]).column(0).to_pylist()
             if message_id in ids:
@@ -211,6 +211,17 @@ def file_in_lake(root: str, location: str) -> str:
     """
     run_id, name = location.rsplit("/", 2)[-2:]
     return copies_location(root, run_id, name.removesuffix(".parquet"))
+
+
+def name_of_copies(at: datetime) -> str:
+    """Return the name of the file of copies that were begun at this time."""
+    return at.strftime(_TIME)
+
+
+def time_of_copies(location: str) -> datetime:
+    """Return when a file of copies was begun."""
+    name = location.rsplit("/", 1)[-1].removesuffix(".parquet")
+    return datetime.strptime(name, _TIME).replace(tzinfo=UTC)
 
 
 def copies_location(root: str, run_id: str, name: str) -> str:

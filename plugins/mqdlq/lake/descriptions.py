@@ -12,7 +12,7 @@ from mqdlq import renamed
 from mqdlq.errors import LakeError
 from mqdlq.model import Disposition, QueueKind
 
-SNAPSHOT_VERSION: Final = 5
+SNAPSHOT_VERSION: Final = 6
 """The version of snapshots that this code writes; it reads all earlier ones."""
 PLAN_VERSION: Final = 1
 """The version of plans that this code writes."""
@@ -26,8 +26,17 @@ _ADDED: Final = {
     "message_keys",
     "has_given_action",
     "queue_kind",
+    "files",
 }
 """Fields that manifests of earlier versions lack, with their defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileDigest:
+    """A file's length in bytes, and the SHA-256 (hex) of each of its blocks, in order."""
+
+    length: int
+    blocks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,8 @@ class SnapshotManifest:
     the imported files, if no queue was browsed, and `put_together_from` the snapshots that a
     backfill merged. The run's plan covers the messages in `message_keys` (hex), or all if it is
     empty. With `has_given_action` the rules are one action, given for these messages.
-    `queue_kind` says which messages the rules act on.
+    `queue_kind` says which messages the rules act on. `files` has the digests of the data files by
+    their place in the snapshot's directory; a file without one is not verified.
     """
 
     snapshot_id: str
@@ -73,6 +83,7 @@ class SnapshotManifest:
     message_keys: tuple[str, ...] = ()
     has_given_action: bool = False
     queue_kind: QueueKind = QueueKind.DEAD_LETTER
+    files: Mapping[str, FileDigest] = field(default_factory=dict)
     schema_version: int = SNAPSHOT_VERSION
 
     @property
@@ -95,6 +106,7 @@ class SnapshotManifest:
             values["taken_at"] = datetime.fromisoformat(values["taken_at"])
         except (TypeError, ValueError):
             raise LakeError("MQDLQ-421", f"{place}: taken_at is not an ISO 8601 time") from None
+        values["files"] = _files(values.get("files", {}), place)
         values["queue_kind"] = _queue_kind(values.get("queue_kind", "dead_letter"), place)
         for name in ("imported_from", "put_together_from", "refers_to", "message_keys"):
             values[name] = tuple(values.get(name, ()))
@@ -150,6 +162,18 @@ class PlanDescription:
                 "MQDLQ-422", f"{place}: snapshot_ids, dispositions or counts is not as expected"
             ) from None
         return cls(**values)
+
+
+def _files(value: Any, place: str) -> dict[str, FileDigest]:
+    try:
+        return {
+            name: FileDigest(int(one["length"]), tuple(map(str, one["blocks"])))
+            for name, one in value.items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise LakeError(
+            "MQDLQ-473", f"{place}: files does not have a length and blocks for each file"
+        ) from None
 
 
 def _queue_kind(value: object, place: str) -> QueueKind:

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqdlq.lake import storage
+from mqdlq.lake.descriptions import FileDigest
+from mqdlq.lake.files import DigestedFile
 
 PART: Final = "part-00000.parquet"
 """The name of the only file in the directory of a part."""
@@ -30,7 +32,13 @@ class Part:
         self._rows: list[Mapping[str, Any]] = []
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
+        self._file: DigestedFile | None = None
         self._parquet: pq.ParquetWriter | None = None
+
+    @property
+    def digest(self) -> FileDigest | None:
+        """The digest of the file, complete when `opened` is closed; None if there is no file."""
+        return self._file.digest if self._file else None
 
     def add(self, row: Mapping[str, Any], size: int = 0) -> None:
         """Add a row; `size` is the length of its longest value in bytes, if it may be large."""
@@ -60,11 +68,11 @@ class Part:
         if self._parquet is None:
             storage.make_directory(self._directory)
             place = f"{self._directory}/{PART}"
-            file = self._opened.enter_context(storage.new_file(place))
+            self._file = DigestedFile(self._opened.enter_context(storage.new_file(place)))
             bodies = [field.name for field in self._schema if field.name == "payload"]
             self._parquet = self._opened.enter_context(
                 pq.ParquetWriter(
-                    file,
+                    self._file,
                     self._schema,
                     # Bodies do not repeat and are never searched: no dictionary, no statistics in
                     # the footer.

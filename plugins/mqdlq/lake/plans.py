@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
 from mqdlq.lake.descriptions import PlanDescription
+from mqdlq.lake.files import open_parquet
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 
 DESCRIPTION: Final = "_PLAN.json"
@@ -84,9 +85,8 @@ def unfinished_messages(directory: str) -> Iterator[PlannedMessage]:
     with ExitStack() as opened:
         parts = []
         for name in storage.file_names(directory, ".parquet"):
-            files, path = storage.filesystem(f"{directory}/{name}")
-            file = opened.enter_context(files.open(path, "rb"))
-            parts.append(_rows(pq.ParquetFile(file)))
+            file = opened.enter_context(open_parquet(f"{directory}/{name}"))
+            parts.append(_rows(file))
         for row in heapq.merge(*parts, key=lambda row: int(row["browse_seq"])):
             yield _planned_message(row)
 
@@ -95,9 +95,8 @@ def count_planned(directory: str) -> int:
     """Count the rows of a plan, also an unfinished one, from its files' footers."""
     rows = 0
     for name in storage.file_names(directory, ".parquet"):
-        files, path = storage.filesystem(f"{directory}/{name}")
-        with files.open(path, "rb") as file:
-            rows += pq.read_metadata(file).num_rows
+        with open_parquet(f"{directory}/{name}") as file:
+            rows += file.metadata.num_rows
     return rows
 
 

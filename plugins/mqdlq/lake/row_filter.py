@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from mqdlq.lake import storage
+from mqdlq.lake.files import Files, read_batches
 from mqdlq.lake.snapshots import Snapshot
 
 _KEY_DIGITS: Final = 64
@@ -71,7 +70,7 @@ class FilteredSnapshot:
         if not self._snapshot.manifest.settled:
             return
         matching: dict[str, set[bytes]] = {}
-        for batch in _batches(self._snapshot.settled, None):
+        for batch in read_batches(self._snapshot.settled, rows=_ROWS):
             for row in batch.to_pylist():
                 if not chosen.is_empty:
                     name = row["snapshot_id"]
@@ -103,7 +102,7 @@ class FilteredSnapshot:
         full: dict[bytes, dict[str, Any]] = {}
         for name, keys in by_snapshot.items():
             wanted = pa.array(sorted(keys), pa.binary())
-            for batch in _batches(self._sibling(name).headers, columns):
+            for batch in read_batches(self._sibling(name).headers, columns, rows=_ROWS):
                 is_wanted = pc.is_in(batch.column("message_key"), wanted)
                 for row in batch.filter(is_wanted).to_pylist():
                     full[row["message_key"]] = row
@@ -126,14 +125,14 @@ class FilteredSnapshot:
         return Snapshot.at(f"{self._snapshot.directory.rsplit('/', 1)[0]}/{snapshot_id}")
 
 
-def _matching(directory: str, chosen: RowFilter) -> Iterator[pa.RecordBatch]:
+def _matching(files: Files, chosen: RowFilter) -> Iterator[pa.RecordBatch]:
     """Yield browse_seq and message_key of the rows that a filter selects, in browse order."""
     columns = ["browse_seq", "message_key"]
     columns += ["msg_id"] if chosen.msg_id else []
     columns += ["put_appl_name"] if chosen.application else []
     columns += ["dlh_dest_q_name", "dlh_dest_q_mgr_name"] if chosen.destination else []
     columns += ["dead_lettered_at", "put_at"] if chosen.since or chosen.until else []
-    for batch in _batches(directory, columns):
+    for batch in read_batches(files, columns, rows=_ROWS):
         selected = batch
         masks = list(_conditions(batch, chosen))
         if masks:
@@ -179,36 +178,8 @@ def _is_for(batch: pa.RecordBatch, destination: str) -> Any:
 
 
 def _rows_at(
-    directory: str, places: Sequence[int], columns: Sequence[str] | None
+    files: Files, places: Sequence[int], columns: Sequence[str] | None
 ) -> Iterator[dict[str, Any]]:
     wanted = pa.array(places, pa.int64())
-    for batch in _batches(directory, columns, within=(places[0], places[-1])):
+    for batch in read_batches(files, columns, rows=_ROWS, within=(places[0], places[-1])):
         yield from batch.filter(pc.is_in(batch.column("browse_seq"), wanted)).to_pylist()
-
-
-def _batches(
-    directory: str, columns: Sequence[str] | None, within: tuple[int, int] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield columns of a directory's rows; row groups without a browse_seq in `within` are skipped.
-
-    A column that the files of an earlier version lack is missing.
-    """
-    for name in storage.file_names(directory, ".parquet"):
-        files, path = storage.filesystem(f"{directory}/{name}")
-        with files.open(path, "rb") as opened:
-            file = pq.ParquetFile(opened)
-            held = set(file.schema_arrow.names)
-            wanted = columns and [column for column in columns if column in held]
-            groups = [at for at in range(file.num_row_groups) if _has_any(file, at, within)]
-            if groups:
-                yield from file.iter_batches(batch_size=_ROWS, columns=wanted, row_groups=groups)
-
-
-def _has_any(file: pq.ParquetFile, group: int, within: tuple[int, int] | None) -> bool:
-    if within is None:
-        return True
-    place = file.schema_arrow.names.index("browse_seq")
-    statistics = file.metadata.row_group(group).column(place).statistics
-    if statistics is None or not statistics.has_min_max:
-        return True
-    return bool(statistics.min <= within[1] and statistics.max >= within[0])

@@ -22,6 +22,7 @@ from mqdlq.lake import storage
 from mqdlq.lake.parts import PART
 from mqdlq.lake.schema import ADDED_LATER, HEADERS
 from mqdlq.lake.search_database import search_cursor
+from mqdlq.rules.wildcards import automaton
 
 Snapshots = Mapping[str, int]
 """Directories of snapshots in the order of a search, and how many full rows each has."""
@@ -48,11 +49,14 @@ def equals(value: object, *columns: str) -> Condition:
 
 
 def is_like(pattern: str, *columns: str) -> Condition:
-    """Return the condition that one of these columns fits; ``*`` stands for any characters."""
-    if "*" not in pattern:
+    """Return the condition that one of these columns fits a pattern with ``*`` and ``?``."""
+    if not {"*", "?"}.intersection(pattern):
         return equals(pattern, *columns)
-    like = "%".join(map(_literally, pattern.split("*")))
-    return any_of([Condition(f"{_name(one)} LIKE ? ESCAPE '\\'", (like,)) for one in columns])
+    # DuckDB has RE2 for it, which never backtracks. Its LIKE did until DuckDB 2.0.
+    within = (automaton(pattern),)
+    return any_of(
+        [Condition(f"regexp_full_match({_name(one)}, ?, 's')", within) for one in columns]
+    )
 
 
 def contains(word: str, *columns: str) -> Condition:
@@ -92,6 +96,12 @@ def is_one_of(rows: Sequence[Sequence[Any]], *columns: str) -> Condition:
     )
     values = tuple([row[at] for row in rows] for at in range(len(columns)))
     return Condition(f"({read}) IN (SELECT {given})", values)
+
+
+def begins_with(digits: str, column: str) -> Condition:
+    """Return the condition that a key begins with these hexadecimal digits."""
+    ends = (bytes.fromhex(digits.ljust(64, one)) for one in "0f")
+    return Condition(f"{_name(column)} BETWEEN ? AND ?", tuple(ends))
 
 
 def any_of(conditions: Sequence[Condition]) -> Condition:

@@ -86,6 +86,8 @@ _MANIFEST: Final = {
     "settled": "Number of messages with compact rows (since 2; `parked` in version 2)",
     "refers_to": "The snapshots with their full rows (since 2)",
     "payload_key_id": 'The key that encrypts the payload, or "" (since 2)',
+    "files": "The data files by their place here, each with its length and the SHA-256 (hex) of"
+    " each block of 4 MiB, which mqdlq verifies when it reads the block (since 6)",
     "schema_version": "Version of this schema",
 }
 _HEAD: Final = f"""\

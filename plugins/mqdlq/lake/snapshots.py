@@ -13,13 +13,13 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
 from mqdlq.lake.descriptions import SnapshotManifest
+from mqdlq.lake.files import Files, open_parquet, read_batches
 from mqdlq.lake.locations import snapshot_directory, snapshot_pattern
-from mqdlq.lake.parts import Part
+from mqdlq.lake.parts import PART, Part
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
 from mqdlq.model import QueueKind
 
@@ -48,14 +48,33 @@ class Snapshot:
         return cls.at(name if "/" in name.rstrip("/") else find_snapshot(root, name.rstrip("/")))
 
     @property
-    def headers(self) -> str:
-        """The directory of the full rows."""
-        return f"{self.directory}/headers"
+    def headers(self) -> Files:
+        """The files of the full rows."""
+        return self._files("headers")
 
     @property
-    def settled(self) -> str:
-        """The directory of its compact rows."""
-        return compact_rows_of(self.directory, self.manifest)
+    def settled(self) -> Files:
+        """The files of its compact rows."""
+        if not self.manifest.settled:
+            return {}
+        return self._files("parked" if self.manifest.schema_version < _SETTLED_SINCE else "settled")
+
+    @property
+    def payload(self) -> Files:
+        """The files of the stored bytes of bodies, encrypted if the manifest names a key."""
+        is_stored = self.manifest.payload != "none" and storage.exists(f"{self.directory}/payload")
+        return self._files("payload") if is_stored else {}
+
+    def _files(self, directory: str) -> Files:
+        """Return the files in one of its directories that the manifest has digests of.
+
+        Return all files of the directory if the manifest has no digest at all.
+        """
+        names = [name for name in self.manifest.files if name.startswith(f"{directory}/")]
+        if not self.manifest.files:
+            held = storage.file_names(f"{self.directory}/{directory}", ".parquet")
+            names = [f"{directory}/{name}" for name in held]
+        return {f"{self.directory}/{one}": self.manifest.files.get(one) for one in sorted(names)}
 
     @property
     def queue(self) -> tuple[str, str]:
@@ -147,6 +166,8 @@ class SnapshotWriter:
         for part in (self._headers, self._settled, self._payload):
             part.flush()
         self._open.close()
+        parts = {"headers": self._headers, "settled": self._settled, "payload": self._payload}
+        digests = {f"{name}/{PART}": part.digest for name, part in parts.items()}
         manifest = SnapshotManifest(
             snapshot_id=self.snapshot_id,
             queue_manager=self._queue_manager,
@@ -168,6 +189,7 @@ class SnapshotWriter:
             message_keys=message_keys,
             has_given_action=has_given_action,
             queue_kind=queue_kind,
+            files={name: digest for name, digest in digests.items() if digest is not None},
         )
         storage.write_text(f"{self.directory}/{MANIFEST}", manifest.to_json())
         return manifest
@@ -203,16 +225,13 @@ def snapshot_rows(directory: str, columns: Sequence[str] | None = None) -> Itera
 
     Rows of snapshots of an earlier version omit the columns that this version lacks.
     """
-    read_manifest(directory)
-    for batch in _batches(f"{directory}/headers", columns):
+    for batch in read_batches(Snapshot.at(directory).headers, columns):
         yield from batch.to_pylist()
 
 
 def settled_rows(directory: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the compact rows of a finished snapshot in browse order, as batches of columns."""
-    manifest = read_manifest(directory)
-    if manifest.settled:
-        yield from _batches(compact_rows_of(directory, manifest), columns)
+    yield from read_batches(Snapshot.at(directory).settled, columns)
 
 
 def expiring_keys(directory: str, after: datetime, until: datetime) -> Counter[bytes]:
@@ -240,30 +259,20 @@ def count_keys(directory: str, keys: Collection[bytes]) -> Counter[bytes]:
 
 def _all_batches(directory: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield these columns of full and of compact rows, which both have them."""
-    read_manifest(directory)
-    yield from _batches(f"{directory}/headers", columns)
-    yield from settled_rows(directory, columns)
-
-
-def compact_rows_of(directory: str, manifest: SnapshotManifest) -> str:
-    """Return the directory of a snapshot's compact rows."""
-    return f"{directory}/{'parked' if manifest.schema_version < _SETTLED_SINCE else 'settled'}"
+    snapshot = Snapshot.at(directory)
+    yield from read_batches({**snapshot.headers, **snapshot.settled}, columns)
 
 
 def payload_rows(directory: str) -> Iterator[dict[str, Any]]:
     """Yield the stored payload of a finished snapshot, encrypted if the manifest names a key."""
-    if read_manifest(directory).payload != "none" and storage.exists(f"{directory}/payload"):
-        for batch in _batches(f"{directory}/payload", None, rows=16):
-            yield from batch.to_pylist()
+    for batch in read_batches(Snapshot.at(directory).payload, rows=16):
+        yield from batch.to_pylist()
 
 
 def payload_row(directory: str, browse_seq: int) -> dict[str, Any] | None:
     """Return the stored payload of one message, None if there is none; only its group is read."""
-    if read_manifest(directory).payload == "none" or not storage.exists(f"{directory}/payload"):
-        return None
-    for name in storage.file_names(f"{directory}/payload", ".parquet"):
-        files, path = storage.filesystem(f"{directory}/payload/{name}")
-        with files.open(path, "rb") as opened, pq.ParquetFile(opened) as file:
+    for location, digest in Snapshot.at(directory).payload.items():
+        with open_parquet(location, digest) as file:
             for group in range(file.num_row_groups):
                 numbers = file.read_row_group(group, ["browse_seq"]).column(0).to_pylist()
                 if browse_seq in numbers:
@@ -271,15 +280,3 @@ def payload_row(directory: str, browse_seq: int) -> dict[str, Any] | None:
                     (row,) = file.read_row_group(group).slice(at, 1).to_pylist()
                     return dict(row)
     return None
-
-
-def _batches(
-    directory: str, columns: Sequence[str] | None, rows: int = 8192
-) -> Iterator[pa.RecordBatch]:
-    for name in storage.file_names(directory, ".parquet"):
-        files, path = storage.filesystem(f"{directory}/{name}")
-        with files.open(path, "rb") as opened:
-            file = pq.ParquetFile(opened)
-            held = set(file.schema_arrow.names)
-            wanted = columns and [column for column in columns if column in held]
-            yield from file.iter_batches(batch_size=rows, columns=wanted)

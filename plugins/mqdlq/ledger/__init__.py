@@ -23,6 +23,8 @@ from mqdlq.ledger.controls.identities import Departure, Identities, Identity
 from mqdlq.ledger.controls.meters import Meter, Meters, Rate, Reservation
 from mqdlq.ledger.controls.ramps import AwaitedTarget, CauseAttempt, Ramps, RampState, Subject
 from mqdlq.ledger.database import connect_to
+from mqdlq.ledger.epochs import Epoch, Epochs
+from mqdlq.ledger.impatient import connect_impatiently
 from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
 from mqdlq.ledger.migrations import migrate, require_current
 from mqdlq.ledger.outcomes import (
@@ -45,8 +47,15 @@ from mqdlq.ledger.reading.causes import (
 )
 from mqdlq.ledger.reading.handled_queues import HandledQueue, HandledQueues
 from mqdlq.ledger.reading.history import Histories
+from mqdlq.ledger.reading.later_outcomes import (
+    LaterCount,
+    LaterOutcomes,
+    SettledSince,
+    SinceSnapshot,
+)
 from mqdlq.ledger.reading.leases import Leases
 from mqdlq.ledger.reading.message_history import MessageHistories, MessageHistory
+from mqdlq.ledger.reading.message_keys import KEY_DIGITS, MessageKeyError, MessageKeys, ambiguous
 from mqdlq.ledger.reading.message_states import (
     UNKNOWN_MESSAGE,
     KnownSnapshot,
@@ -77,6 +86,7 @@ from mqdlq.ledger.snapshots import Snapshots, TakenSnapshot
 
 __all__ = [
     "DRY_RUN",
+    "KEY_DIGITS",
     "NO_ARCHIVE_COPY",
     "NO_REPORT",
     "UNKNOWN_MESSAGE",
@@ -98,6 +108,7 @@ __all__ = [
     "CountedRuns",
     "Departure",
     "EntryKind",
+    "Epoch",
     "EvidenceCheck",
     "HandledQueue",
     "Held",
@@ -107,6 +118,7 @@ __all__ = [
     "Identity",
     "KnownSnapshot",
     "LastAccount",
+    "LaterCount",
     "Learned",
     "LearnedCount",
     "Ledger",
@@ -114,6 +126,7 @@ __all__ = [
     "ListedRun",
     "Look",
     "MessageHistory",
+    "MessageKeyError",
     "MessageRepair",
     "MessageState",
     "Meter",
@@ -140,12 +153,15 @@ __all__ = [
     "RunMessage",
     "Settled",
     "SettledLot",
+    "SettledSince",
     "Sighting",
+    "SinceSnapshot",
     "Subject",
     "TablePeriod",
     "TakenSnapshot",
     "TriedCount",
-    "open_current_ledger",
+    "ambiguous",
+    "open_impatiently",
     "open_ledger",
 ]
 
@@ -154,18 +170,21 @@ class Ledger:
     """An open ledger: its repositories, over one engine.
 
     Facts are never updated, and only a prune deletes them; adding a fact twice is an error. The
-    exception is a meter: each use of a limited rate updates it.
+    exceptions are a meter, which each use of a limited rate updates, and the last number of an
+    epoch.
     """
 
     def __init__(self, engine: Engine) -> None:
         """Read and write a migrated database."""
         self.engine = engine
+        self.epochs = Epochs(engine)
         self.runs = Runs(engine)
         self.snapshots = Snapshots(engine)
         self.handled_queues = HandledQueues(engine)
         self.causes = CauseHistories(engine)
         self.plans = Plans(engine)
         self.messages = Messages(engine)
+        self.message_keys = MessageKeys(engine)
         self.attempts = Attempts(engine)
         self.identities = Identities(engine)
         self.ramps = Ramps(engine)
@@ -179,6 +198,7 @@ class Ledger:
         self.holds = Holds(engine)
         self.prunes = Prunes(engine)
         self.leases = Leases(engine)
+        self.later = LaterOutcomes(engine)
         self.meters = Meters(engine)
         self.audit = Audit(engine)
         self.audit_trail = AuditTrail(engine)
@@ -204,18 +224,23 @@ class Ledger:
     def __str__(self) -> str:
         return shown(self.engine.url)
 
+    def require_current(self) -> None:
+        """Raise LedgerUnavailableError unless the tables are those of this version."""
+        require_current(self.engine)
+
     def close(self) -> None:
         """Close the connections; the next use makes new ones."""
         self.engine.dispose()
 
 
-def open_ledger(url: str | None = None) -> Ledger:
+def open_ledger(url: str | None = None, *, create: bool = True) -> Ledger:
     """Open the ledger at a database URL, bringing its schema up to date.
 
-    The default is `directories.ledger_url`. Raises LedgerUnavailableError if the database cannot be
-    reached, opened or used.
+    The default is `directories.ledger_url`. Without `create` a missing SQLite file is an error: it
+    may be due to a mistyped MQDLQ_HOME, and must not look like an empty history. Raises
+    LedgerUnavailableError if the database cannot be reached, opened or used.
     """
-    engine = connect_to(url or directories.ledger_url())
+    engine = connect_to(url or directories.ledger_url(), create=create)
     try:
         migrate(engine)
     except BaseException:
@@ -224,16 +249,10 @@ def open_ledger(url: str | None = None) -> Ledger:
     return Ledger(engine)
 
 
-def open_current_ledger(url: str) -> Ledger:
-    """Open the ledger at a database URL, which already has the schema of this version.
+def open_impatiently(url: str) -> Ledger:
+    """Return the ledger at a database URL for a page, which waits seconds for it at most.
 
-    No table is created or migrated. Raises LedgerUnavailableError if the database cannot be
-    reached, opened or used, or has another revision.
+    No table is created or migrated: `Ledger.require_current` says whether there are any. Raises
+    LedgerUnavailableError if the URL is not valid.
     """
-    engine = connect_to(url)
-    try:
-        require_current(engine)
-    except BaseException:
-        engine.dispose()
-        raise
-    return Ledger(engine)
+    return Ledger(connect_impatiently(url))

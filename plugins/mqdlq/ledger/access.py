@@ -33,6 +33,10 @@ _RIGHTS: Final = Remedy(
     "MQDLQ-217",
     f"give user id {os.geteuid()} the rights to read and write the file and its directory",
 )
+NOT_CREATED: Final = Remedy(
+    "MQDLQ-263",
+    "correct MQDLQ_HOME, or MQDLQ_LEDGER_URL if it is set, or start a run: `mqdlq run HANDLER`",
+)
 _SQLITE: Final = {
     sqlite3.SQLITE_CANTOPEN: ("the file cannot be opened", _RIGHTS),
     sqlite3.SQLITE_READONLY: ("the file cannot be written to", _RIGHTS),
@@ -74,6 +78,7 @@ _POSTGRESQL: Final = {
     "40P01": _CONFLICT,
     "42501": _SCHEMA,
     "53": _BUSY,
+    "57014": Remedy("MQDLQ-274", "narrow the filter, or try again when the server has less to do"),
     "57P": _STARTING,
     "58": Remedy("MQDLQ-214", "read the server's log"),
 }

@@ -8,8 +8,8 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, func, select
 
 from mqdlq.ledger.database import Repository
-from mqdlq.ledger.runs import Run, is_beside
-from mqdlq.ledger.tables.runs import alerts, refusals, runs, sightings
+from mqdlq.ledger.runs import Run, before_the_start, is_beside
+from mqdlq.ledger.tables.runs import alerts, failures, runs, sightings
 
 
 class Alerts(Repository):
@@ -45,8 +45,11 @@ class Alerts(Repository):
         Considers the handler's runs except run `but`.
         """
         notified = select(alerts.c.run_id).where(alerts.c.event == event, alerts.c.is_sent)
-        latest = select(func.max(refusals.c.at)).where(
-            refusals.c.handler == handler, refusals.c.run_id != but, refusals.c.run_id.in_(notified)
+        latest = select(func.max(failures.c.at)).where(
+            failures.c.handler == handler,
+            failures.c.run_id != but,
+            failures.c.run_id.in_(notified),
+            before_the_start(),
         )
         at = self._moment(latest)
         if at is None:
@@ -57,20 +60,21 @@ class Alerts(Repository):
     def could_not_begin_since(self, before: str | None, run: Run) -> bool:
         """Whether an alert said that an earlier run of this handler could not start.
 
-        Only refusals since run `before` started count, if there is one.
+        Only failures since run `before` started count, if there is one.
         """
         query = (
-            select(refusals.c.run_id)
-            .join(alerts, alerts.c.run_id == refusals.c.run_id)
+            select(failures.c.run_id)
+            .join(alerts, alerts.c.run_id == failures.c.run_id)
             .where(
-                refusals.c.handler == run.handler,
-                refusals.c.at <= run.started_at,
+                failures.c.handler == run.handler,
+                failures.c.at <= run.started_at,
                 ~alerts.c.is_sent,
+                before_the_start(),
             )
         )
         if before is not None:
             since = select(runs.c.started_at).where(runs.c.run_id == before).scalar_subquery()
-            query = query.where(refusals.c.at > since)
+            query = query.where(failures.c.at > since)
         return self._first(query) is not None
 
     def run_before(self, run: Run, *, is_closed: bool = False) -> str | None:

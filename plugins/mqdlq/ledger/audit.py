@@ -47,7 +47,8 @@ class Audit(Repository):
 
     def record(self, event: AuditEvent) -> None:
         """Record an event; it is durable when this returns."""
-        self._add(audit, _row(event))
+        with self._engine.begin() as connection:
+            record_event(connection, event)
 
     def record_once(self, event: AuditEvent) -> None:
         """Record an event unless the same person did the same to the same run at that time.
@@ -59,6 +60,11 @@ class Audit(Repository):
             same = [audit.c[name] == row[name] for name in ("at", "what", "who", "run_id")]
             if connection.execute(select(audit.c.seq).where(*same)).first() is None:
                 connection.execute(insert(audit), row)
+
+
+def record_event(connection: Connection, event: AuditEvent) -> None:
+    """Record an event in the transaction of what it speaks of."""
+    connection.execute(insert(audit), _row(event))
 
 
 def keep_approvals(connection: Connection, run_ids: Sequence[str]) -> None:

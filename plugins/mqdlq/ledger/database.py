@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import fields
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,10 +31,11 @@ from sqlalchemy import (
 )
 
 from mqdlq import directories
-from mqdlq.ledger.access import Remedy, explain, not_writable, unusable, url_of
+from mqdlq.ledger.access import NOT_CREATED, Remedy, explain, not_writable, unusable, url_of
 
 TURN = 0x4D51_444C  # the number of the advisory lock: "MQDL"
 CONNECT_S = 15  # libpq would wait for minutes for a host that does not answer
+ACCEPT_WITHIN_S = 600  # SQLite has one writer, and to accept a million messages takes minutes
 OPEN_WITHIN_S = 30  # only another program keeps a whole ledger locked: our writers let others read
 KEYS_AT_ONCE = 500  # below every database's limit of bound parameters
 ROWS_AT_ONCE = 5_000  # how many rows of a long result are in memory at a time
@@ -107,25 +109,33 @@ def in_parts(items: Iterable[T], size: int = KEYS_AT_ONCE) -> Iterator[list[T]]:
         yield part
 
 
-def connect_to(text: str) -> Engine:
-    """Return an engine for a database URL; an SQLite file is created for its owner alone.
+def connect_to(
+    text: str,
+    *,
+    create: bool = True,
+    connect_s: int = CONNECT_S,
+    statement_s: int | None = None,
+    **pool: Any,
+) -> Engine:
+    """Return an engine for a database URL; `create` makes an SQLite file, for its owner alone.
 
     Connections are tried before use: if the server was restarted while a run waited for its next
-    pass, the run does not notice. Raises LedgerUnavailableError if the URL is not one of SQLite or
-    PostgreSQL, or the file cannot be created; every use of the engine raises it if the database
-    cannot be used.
+    pass, the run does not notice. A statement may take `statement_s` on PostgreSQL, and wait so
+    long for another program's lock on SQLite; `pool` has options of SQLAlchemy. Raises
+    LedgerUnavailableError if the URL is not one of SQLite or PostgreSQL, or the file is missing or
+    cannot be created; every use of the engine raises it if the database cannot be used.
     """
     url = url_of(text)
     is_sqlite = url.get_backend_name() == "sqlite"
-    within = {} if is_sqlite or "connect_timeout" in url.query else {"connect_timeout": CONNECT_S}
-    engine = create_engine(url, pool_pre_ping=True, connect_args=within)
+    within = {} if is_sqlite or "connect_timeout" in url.query else {"connect_timeout": connect_s}
+    engine = create_engine(url, pool_pre_ping=True, connect_args=within, **pool)
     event.listen(engine, "handle_error", explain)
     if is_sqlite:
-        _make_private(engine.url)
-        event.listen(engine, "connect", _prepare_sqlite)
+        _find_file(engine.url, create=create)
+        event.listen(engine, "connect", partial(_prepare_sqlite, statement_s))
         event.listen(engine, "begin", _begin_sqlite)
     else:
-        event.listen(engine, "connect", _prepare_postgresql)
+        event.listen(engine, "connect", partial(_prepare_postgresql, statement_s))
     return engine
 
 
@@ -172,10 +182,13 @@ def _wait_for_turn(connection: Connection) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(TURN)))
 
 
-def _make_private(url: URL) -> None:
-    """Create the file for its owner alone: it names queues, reasons and times."""
+def _find_file(url: URL, *, create: bool) -> None:
+    """Create a missing file for its owner alone: it names queues, reasons and times."""
     if url.database and url.database != ":memory:":
         file = Path(url.database)
+        is_missing = not file.exists() and next(p for p in file.parents if p.exists()).is_dir()
+        if is_missing and not create:
+            raise unusable(url, "the file does not exist", NOT_CREATED)
         try:
             directories.make_private_directory(file.parent)
             if not file.exists():
@@ -203,22 +216,23 @@ def _create(file: Path) -> None:
         Path(name).unlink()
 
 
-def _prepare_postgresql(connection: Any, _record: Any) -> None:
+def _prepare_postgresql(statement_s: int | None, connection: Any, _record: Any) -> None:
     # It compiles a query for seconds that reads a few rows of many tables in milliseconds.
     with connection.cursor() as cursor:
         cursor.execute("SET jit = off")
+        if statement_s:
+            cursor.execute(f"SET statement_timeout = '{statement_s}s'")
     connection.commit()
 
 
-def _prepare_sqlite(connection: Any, _record: Any) -> None:
+def _prepare_sqlite(statement_s: int | None, connection: Any, _record: Any) -> None:
     # Python's driver would leave CREATE TABLE outside any transaction: we begin them ourselves.
     connection.isolation_level = None
-    connection.execute(f"PRAGMA busy_timeout={OPEN_WITHIN_S * 1000}")
+    connection.execute(f"PRAGMA busy_timeout={(statement_s or OPEN_WITHIN_S) * 1000}")
     is_new = connection.execute("PRAGMA page_count").fetchone() == (0,)
     if is_new:  # the setting stays in the file, which may be another program's
         connection.execute("PRAGMA journal_mode=WAL")
-    # SQLite has one writer at a time, and to accept a plan of a million messages takes minutes.
-    connection.execute("PRAGMA busy_timeout=600000")
+    connection.execute(f"PRAGMA busy_timeout={(statement_s or ACCEPT_WITHIN_S) * 1000}")
     connection.execute("PRAGMA synchronous=FULL")  # what is booked must outlive a power cut
     connection.execute("PRAGMA foreign_keys=ON")
 

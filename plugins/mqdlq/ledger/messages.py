@@ -13,6 +13,7 @@ from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.outcomes import OutcomeFact
 from mqdlq.ledger.runs import Run
 from mqdlq.ledger.tables.messages import attempts, leases, messages, outcomes, run_messages
+from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import DEPARTED, AttemptState, Disposition
 
 T = TypeVar("T")
@@ -102,6 +103,29 @@ class Messages(Repository):
         )
         rows = self._all(query)
         return {(row["message_key"], row["occurrence"]): row["message_id"] for row in rows}
+
+    def has_new(self, run: Run) -> bool:
+        """Return whether a run lists a message that no earlier run listed, and that did not return.
+
+        A message that has come back to the queue is not new.
+        """
+        others = run_messages.alias()
+        earlier = (
+            select(others.c.run_id)
+            .join(runs, runs.c.run_id == others.c.run_id)
+            .where(
+                others.c.message_id == run_messages.c.message_id,
+                runs.c.started_at < run.started_at,
+            )
+        )
+        query = (
+            select(messages.c.message_id)
+            .join(run_messages, run_messages.c.message_id == messages.c.message_id)
+            .where(
+                run_messages.c.run_id == run.run_id, messages.c.residence == 0, ~earlier.exists()
+            )
+        )
+        return self._first(query) is not None
 
     def residents(
         self, queue_manager: str, queue: str, keys: Collection[bytes]

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, select
 
+from mqdlq.failures import Failure
 from mqdlq.ledger.database import Repository, columns_of
-from mqdlq.ledger.tables.runs import approvals, looks, passes, refusals, runs, sightings
+from mqdlq.ledger.tables.runs import approvals, failures, looks, passes, runs, sightings
 from mqdlq.model import GIVEN_ACTION, QueueKind
 
 DRY_RUN: Final = "dry run"
@@ -102,21 +103,18 @@ class Runs(Repository):
         """Return the run that started last, or None."""
         return self._one(Run, select(runs).order_by(runs.c.started_at.desc()))
 
-    def record_refusal(self, run_id: str, handler: str, why: str, at: datetime) -> None:
-        """Record that a run could not begin, and why; it may be tried again."""
-        values = {"run_id": run_id, "handler": handler, "why": why, "at": at}
-        self._add(refusals, values)
+    def record_failure(self, run_id: str, handler: str, failure: Failure, at: datetime) -> None:
+        """Record why an attempt of a task failed; the run, or restoration, need not be recorded."""
+        self._add(failures, {"run_id": run_id, "handler": handler, "at": at, **asdict(failure)})
 
-    def refusal(self, run_id: str, since: datetime | None = None) -> str:
-        """Return why a run could not begin, or act, when it was last tried (since then), or ""."""
-        query = (
-            select(refusals.c.why)
-            .where(refusals.c.run_id == run_id)
-            .order_by(refusals.c.seq.desc())
+    def failures(self, run_id: str) -> list[tuple[datetime, Failure]]:
+        """Return when and why each task of a run, or restoration, failed last; oldest first."""
+        last = select(func.max(failures.c.seq)).where(failures.c.run_id == run_id)
+        query = select(failures.c.at, *columns_of(failures, Failure)).where(
+            failures.c.seq.in_(last.group_by(failures.c.task))
         )
-        if since is not None:
-            query = query.where(refusals.c.at >= since)
-        return next(iter(self._values(query.limit(1))), "")
+        rows = [dict(row) for row in self._all(query.order_by(failures.c.seq))]
+        return [(row.pop("at"), Failure(**row)) for row in rows]
 
     def record_look(self, run_id: str, look: Look) -> None:
         """Record what a run saw."""
@@ -192,6 +190,14 @@ def is_on_queue(queue_manager: str, queue: str) -> ColumnElement[bool]:
 def is_beside(run: Run) -> ColumnElement[bool]:
     """Return the condition that a run is another one on a run's queue."""
     return is_on_queue(run.queue_manager, run.queue) & (runs.c.run_id != run.run_id)
+
+
+def before_the_start() -> ColumnElement[bool]:
+    """Return the condition that a failure of `sense` kept its run from starting."""
+    started = select(runs.c.run_id).where(
+        runs.c.run_id == failures.c.run_id, runs.c.started_at <= failures.c.at
+    )
+    return (failures.c.task == "sense") & ~started.exists()
 
 
 def last_pass_of(is_counted: ColumnElement[bool]) -> Select[Any]:

@@ -121,18 +121,20 @@ class Snapshots(Repository):
         the run met the reason at destinations that the ledger does not know.
         """
         earlier = _met_causes().where(is_beside(run), runs.c.started_at <= run.started_at)
-        return self._causes_beyond(run, earlier)
+        return self._causes_beyond(run.run_id, earlier)
 
-    def causes_never_acted_on(self, run: Run) -> list[CountedCause]:
-        """Return the causes of a run that no other run for its queue met and acted on.
+    def causes_never_acted_on(self, run: Run, snapshot_of: str) -> list[CountedCause]:
+        """Return the causes in a run's snapshot that no other run for the queue acted on.
 
+        The snapshot may be that of an earlier run on the queue of `run`, which has not begun.
         A run without a required approval did not act. The same causes count as in `new_causes`,
         without messages that an earlier run has settled.
         """
         acted = whole_runs_before(_met_causes(), run).where(has_acted())
-        return [one for one in self._causes_beyond(run, acted) if one.messages > one.settled]
+        found = self._causes_beyond(snapshot_of, acted)
+        return [one for one in found if one.messages > one.settled]
 
-    def _causes_beyond(self, run: Run, earlier: Select[Any]) -> list[CountedCause]:
+    def _causes_beyond(self, run_id: str, earlier: Select[Any]) -> list[CountedCause]:
         known = {(row["reason"], row["cause_id"]) for row in self._all(earlier)}
         reasons = {reason for reason, _ in known}
 
@@ -141,7 +143,7 @@ class Snapshots(Repository):
                 return cause.reason not in reasons
             return not known & {(cause.reason, cause.cause_id), (cause.reason, "")}
 
-        found = self.causes(run.run_id)
+        found = self.causes(run_id)
         return [one for one in found if one.cause.is_of_dead_letters and is_new(one.cause)]
 
 

@@ -1,7 +1,7 @@
 """Read, store and test the connections of an Airflow, for commands that import no Airflow.
 
 ``mqdlq connection`` runs it as ``python -m mqdlq.local.connection_store``. It uses the Airflow that
-AIRFLOW_HOME names, else that of ``mqdlq run``.
+the environment names, else that of ``mqdlq run``.
 """
 
 from __future__ import annotations
@@ -16,32 +16,25 @@ import typer
 from mqdlq import directories
 from mqdlq.errors import ConnectionSettingsError, HomeError, MqDlqError
 from mqdlq.handlers import Handler
+from mqdlq.local.environment import names_airflow, names_metadata, selected_environment
 from mqdlq.mqi import permissions
 from mqdlq.mqi.connecting.airflow_connections import AirflowConnection, environment_connections
 from mqdlq.mqi.connecting.settings import ConnectionSettings
 
 USAGE = 2
 STATE_QUEUE = str(Handler.model_fields["state_queue"].default)
-_OF_AN_AIRFLOW = ("AIRFLOW_HOME", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
-
-
-def environment_names_an_airflow() -> bool:
-    """Return whether the environment names an Airflow other than that of `mqdlq run`."""
-    return any(name in os.environ for name in _OF_AN_AIRFLOW)
 
 
 def select_airflow() -> None:
-    """Let this process use the Airflow of its environment, else that of `mqdlq run`.
+    """Let this process use the Airflow that its environment names, else the project's own.
 
     Airflow reads its settings when it is imported: call this before.
     """
-    if environment_names_an_airflow():
-        return
-    from mqdlq.local.environment import environment  # noqa: PLC0415 (for our own Airflow only)
-    from mqdlq.local.foreground import migrate  # noqa: PLC0415 (the same)
+    if not (names_airflow() or names_metadata()):
+        from mqdlq.local.foreground import migrate  # noqa: PLC0415 (for our own Airflow only)
 
-    migrate()
-    os.environ.update(environment())
+        migrate()
+    os.environ.update(selected_environment())
 
 
 def read_settings(conn_id: str) -> ConnectionSettings:
@@ -70,10 +63,7 @@ def find_settings(conn_id: str) -> ConnectionSettings:
     The demo's connection counts as one of the environment, unless that names another Airflow.
     Raises ConnectionSettingsError if it is not defined.
     """
-    from mqdlq.local.environment import environment  # noqa: PLC0415 (as in select_airflow)
-
-    defined = os.environ if environment_names_an_airflow() else environment()
-    for connection in environment_connections(defined):
+    for connection in environment_connections(selected_environment()):
         if connection.conn_id == conn_id.lower():
             return connection.settings()
     with warnings.catch_warnings():
@@ -114,12 +104,13 @@ def store(defined: AirflowConnection, *, replace: bool = False) -> bool:
     except SQLAlchemyError as error:
         # Its own text has the values of the row.
         why = str(getattr(error, "orig", None) or type(error).__name__)
-        raise _unusable(why) from None
+        raise unusable(why) from None
     except AirflowException as error:
-        raise _unusable(str(error)) from None
+        raise unusable(str(error)) from None
 
 
-def _unusable(why: str) -> HomeError:
+def unusable(why: str) -> HomeError:
+    """Return the error for metadata that cannot be used."""
     return HomeError(
         "MQDLQ-840",
         f"Airflow's metadata database cannot be used ({why}); prepare it by `airflow db migrate`",

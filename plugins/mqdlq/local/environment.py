@@ -5,12 +5,14 @@ Imports no Airflow, which reads its settings from the environment when it is imp
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
 import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 from mqdlq import directories
 
@@ -29,6 +31,8 @@ _CONNECTIONS = {
 }
 
 _METADATA = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+_NAMES_METADATA = (_METADATA, f"{_METADATA}_CMD", f"{_METADATA}_SECRET")
+_NAMES_AIRFLOW = ("AIRFLOW_HOME", "AIRFLOW_CONFIG")
 
 _DEFAULTS = {
     # After a deferral a worker lingers this long (default 5 s); a task resumed sooner than that
@@ -45,11 +49,44 @@ def airflow_home() -> Path:
     return directories.home().resolve() / "airflow"
 
 
-def environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
+def names_airflow(base: Mapping[str, str] = os.environ) -> bool:
+    """Return whether `base` names an Airflow by its directory or its airflow.cfg."""
+    return any(base.get(name) for name in _NAMES_AIRFLOW)
+
+
+def names_metadata(base: Mapping[str, str] = os.environ) -> bool:
+    """Return whether `base` names the metadata database of an Airflow."""
+    return any(base.get(name) for name in _NAMES_METADATA)
+
+
+def selected_environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment of the Airflow that `base` names, else of the project's own.
+
+    `base` stays as it is if it names an Airflow. If it names a metadata database only, that is the
+    one which the project's own Airflow uses, as in `make up`.
+    """
+    return dict(base) if names_airflow(base) else environment(base, own_metadata=False)
+
+
+def wait_for_turn() -> IO[str]:
+    """Wait until no other process prepares this Airflow; the turn ends when the file is closed.
+
+    Airflow's migration, and the first time that its database gets a DAG, fail if two do it at once.
+    """
+    directories.make_private_directory(airflow_home())
+    turn = (airflow_home() / ".turn").open("w")
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    return turn
+
+
+def environment(
+    base: Mapping[str, str] = os.environ, *, own_metadata: bool = True
+) -> dict[str, str]:
     """Return `base` with the project's own Airflow in it.
 
-    Connections and the like stay as `base` sets them; where Airflow's directories and metadata
-    are, and which Python and which Spark run, is not left to the caller's shell.
+    Connections and the like stay as `base` sets them; where Airflow's directories are, and which
+    Python and which Spark run, is not left to the caller's shell. The metadata are in SQLite in
+    Airflow's directory; without `own_metadata` they are where `base` has them, if it says so.
     """
     connections = {
         f"AIRFLOW_CONN_{name.upper()}": json.dumps(keys) for name, keys in _CONNECTIONS.items()
@@ -58,15 +95,23 @@ def environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
         "AIRFLOW_HOME": str(airflow_home()),
         **_dags_and_plugins(),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        _METADATA: f"sqlite:///{airflow_home() / 'airflow.db'}",
         "MQDLQ_HOME": str(directories.home().resolve()),
         # spark-submit is looked for on PATH only.
         "PATH": os.pathsep.join([sysconfig.get_path("scripts"), base.get("PATH", os.defpath)]),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
+    led_astray = {"SPARK_HOME", "AIRFLOW_CONFIG"}
+    if own_metadata or not names_metadata(base):
+        own[_METADATA] = f"sqlite:///{airflow_home() / 'airflow.db'}"
+        # Airflow also connects to the database of SQL_ALCHEMY_CONN_ASYNC, and runs the command of
+        # SQL_ALCHEMY_CONN_ASYNC_CMD for it: in a container they name the services' database.
+        led_astray |= {name for name in base if name.startswith(f"{_METADATA}_")}
     prepared = {**_DEFAULTS, **connections, **base, **own}
-    return {name: value for name, value in prepared.items() if not _leads_astray(name)}
+    if prepared.get(_METADATA, "").startswith("postgresql+psycopg:"):
+        # Else Airflow uses asyncpg, which is not among the project's packages.
+        prepared.setdefault(f"{_METADATA}_ASYNC", prepared[_METADATA])
+    return {name: value for name, value in prepared.items() if name not in led_astray}
 
 
 def _dags_and_plugins() -> dict[str, str]:
@@ -83,12 +128,3 @@ def _dags_and_plugins() -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(airflow_home() / "dag_bundles"),
     }
-
-
-def _leads_astray(name: str) -> bool:
-    """Whether a variable would select another Spark, or other metadata.
-
-    Airflow also connects to the database of SQL_ALCHEMY_CONN_ASYNC, and runs the command of
-    SQL_ALCHEMY_CONN_ASYNC_CMD for it: in a container they name the services' database.
-    """
-    return name == "SPARK_HOME" or name.startswith(f"{_METADATA}_")

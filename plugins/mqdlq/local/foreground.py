@@ -1,4 +1,4 @@
-"""Run a handler's DAG once in the foreground.
+"""Run a handler's DAG in the foreground.
 
 Run as ``python -m mqdlq.local.foreground HANDLER CONF``, which is what ``mqdlq run`` becomes.
 The exit code is 0 for success, 1 for failure, 2 for invalid parameters. No handler may be called
@@ -29,7 +29,13 @@ from mqdlq.airflow.params import fault, named_messages
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import HomeError, MqDlqError
 from mqdlq.handlers import load_handler
-from mqdlq.local.environment import airflow_home, environment
+from mqdlq.local.dags_test import REFUSED
+from mqdlq.local.environment import (
+    airflow_home,
+    environment,
+    names_metadata,
+    wait_for_turn,
+)
 from mqdlq.local.log_lines import Follower
 from mqdlq.local.task_logs import TaskLogs
 from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_rules
@@ -55,15 +61,22 @@ def migrate(more: Mapping[str, str] | None = None) -> None:
 def _migrate(more: Mapping[str, str]) -> None:
     version = importlib.metadata.version("apache-airflow-core")
     done = airflow_home() / f".migrated-{version}"
-    directories.make_private_directory(airflow_home())
-    if not more:
-        _check_metadata(airflow_home() / "airflow.db")
-    if done.exists():
-        return
+    is_own = not names_metadata(more)
+    with wait_for_turn():
+        if not more:
+            _check_metadata(airflow_home() / "airflow.db")
+        if is_own and done.exists():
+            return
+        _migrate_metadata(more)
+        if is_own:
+            done.touch()
+
+
+def _migrate_metadata(more: Mapping[str, str]) -> None:
     typer.echo("Preparing Airflow's metadata, this once", err=True)
     migrated = subprocess.run(
         [sys.executable, "-m", "airflow", "db", "migrate"],
-        env={**environment(), **more},
+        env=environment({**os.environ, **more}, own_metadata=not names_metadata(more)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -73,7 +86,6 @@ def _migrate(more: Mapping[str, str]) -> None:
         log = airflow_home() / "migration.log"
         log.write_text(migrated.stdout, encoding="utf-8")
         raise HomeError("MQDLQ-810", f"airflow db migrate failed; {log} has its output")
-    done.touch()
 
 
 def _check_metadata(file: Path) -> None:
@@ -92,18 +104,30 @@ def _check_metadata(file: Path) -> None:
 
 
 def run(handler: str, conf: str) -> int:
-    """Run the handler's DAG once; show how it goes and the report; return the exit code."""
+    """Run the handler's DAG, and again while its WAIT continues; return the exit code.
+
+    Each run shows how it goes, and its report.
+    """
     migrate()
+    code, follower = _run_once(handler, conf)
+    while follower and not code:
+        typer.echo("\nWAIT continues: the next run waits for messages that arrive after this one")
+        code, follower = _run_once(handler, follower)
+    return code
+
+
+def _run_once(handler: str, conf: str) -> tuple[int, str]:
+    """Run the DAG once; return the exit code, and the parameters of the run to follow."""
     follower, task_logs = Follower(typer.echo), TaskLogs(f"mq_dlq_{handler}")
     logs = directories.home() / "logs"
     directories.make_private_directory(logs)
     log, unnamed = logs / f"{handler}-{os.getpid()}.log", True  # until Airflow gives the run an id
     tail: deque[str] = deque(maxlen=TAIL)
-    command = [sys.executable, "-m", "mqdlq.local.dags_test", f"mq_dlq_{handler}"]
+    command = [sys.executable, "-m", "mqdlq.local.dags_test", handler, conf]
     with (
         log.open("w", encoding="utf-8", errors="backslashreplace") as file,
         subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
-            [*command, "--conf", conf],
+            command,
             env={**environment(), "AIRFLOW__LOGGING__JSON_LOGS": "True"},
             stdin=subprocess.PIPE,  # closed with this process, it ends the other one
             stdout=subprocess.PIPE,
@@ -122,8 +146,12 @@ def run(handler: str, conf: str) -> int:
                 log = log.rename(logs / f"{ledger_run_id(handler, follower.run_id)}.log")
                 unnamed = False
     task_logs.close()
+    if airflow.returncode == REFUSED:
+        log.unlink()
+        typer.echo(tail[-1], err=True)
+        return USAGE, ""
     _conclude(follower, airflow.returncode, tail, log)
-    return 1 if airflow.returncode else 0
+    return int(bool(airflow.returncode)), follower.follower
 
 
 def _conclude(follower: Follower, returncode: int, tail: deque[str], log: Path) -> None:
@@ -148,6 +176,11 @@ def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
         return fault(conf, restore_params.schemas())
     if wrong := fault(conf):
         return wrong
+    if conf.get("repair") and not conf.get("dry_run"):
+        return (
+            "a repair needs an approval, which nobody can give to a run in the foreground; start it"
+            " in Airflow, where a person can approve its plan, or make a dry run [MQDLQ-526]"
+        )
     keys = named_messages(conf.get("message_keys"))
     given = RunOptions(
         rules=conf.get("rules"),

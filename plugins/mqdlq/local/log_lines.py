@@ -20,13 +20,15 @@ class Follower:
     """Follows one DAG run by the log of ``airflow dags test``.
 
     `tell` is given each line for the person as it comes up. In the end `run_id` is the DAG run's
-    id or "", `report` the report's lines, and `failures` what failed tasks gave as their reason.
+    id or "", `report` the report's lines, `failures` what failed tasks gave as their reason, and
+    `follower` the parameters of the run that is to follow as JSON, or "".
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.run_id = ""
         self.report: list[str] = []
         self.failures: list[str] = []
+        self.follower = ""
         self._tell = tell
         self._shape = ""
         self._alike = 0
@@ -45,6 +47,8 @@ class Follower:
             self._tell_fact(event)
         elif logger == "mqdlq.stages.report":
             self.report.append(event)
+        elif logger == "mqdlq.following":
+            self.follower = event
         elif event == "creating dag run":
             self.run_id = entry.get("run_id", "")
         elif entry.get("exception") and entry["level"] in {"error", "critical"}:

@@ -9,22 +9,33 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 
 import typer
 
-from mqdlq.errors import ClientNotFoundError, MqDlqError, QueueManagerError
+from mqdlq import directories
+from mqdlq.errors import (
+    ClientNotFoundError,
+    LedgerUnavailableError,
+    MqDlqError,
+    OlderLedgerError,
+    QueueManagerError,
+)
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.handlers.evidence import Evidence
 from mqdlq.handlers.limits import Limits
+from mqdlq.ledger import open_ledger
 from mqdlq.local.connection_store import read_settings
 from mqdlq.model import Action, PutAuthority
 from mqdlq.mqi import permissions
 from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.evidence.depth_events import describe_disabled_events
 from mqdlq.mqi.hints import printable_name
-from mqdlq.rules import Rule, parse
+from mqdlq.mqi.state_queue import browse_markers
+from mqdlq.rules import Rule, RulesTable, parse
 from mqdlq.stages.evidence.stream_check import inquire_stream_queue
 from mqdlq.stages.execute.controls.rate_limits import NO_DEPTH
+from mqdlq.stages.older_ledger.recognising import require_known_markers, require_newest_ledger
 from mqdlq.stages.sense.start_run import select_queue_manager
 from mqdlq.stages.units.destinations import Destinations
 
@@ -51,6 +62,9 @@ def check(name: str) -> int:
             )
             where = f"queue manager {queue_manager.name} through {queue_manager.client.name}"
             typer.echo(permissions.describe_stages(found, where, settings.user))
+            if older := find_older_ledger(handler, queue_manager):
+                typer.echo(older)
+            own_targets = find_own_targets(handler, table, queue_manager, targets)
             faults = []
             if handler.evidence != Evidence():
                 faults = check_evidence(handler, queue_manager, settings.user)
@@ -71,7 +85,45 @@ def check(name: str) -> int:
         )
     for fault in faults:
         typer.echo(f"evidence: {fault}")
-    return int(bool(found or faults))
+    for fault in own_targets:
+        typer.echo(fault)
+    return int(bool(found or faults or older or own_targets))
+
+
+def find_older_ledger(handler: Handler, queue_manager: QueueManager) -> str:
+    """Return what the ledger misses that the lake or the state queue has, "" if it is the newest.
+
+    Markers are browsed, so that handlers may run meanwhile. Without the authority to browse them,
+    which is reported apart, only the lake is compared; without a ledger, nothing is.
+    """
+    lake_root, where = directories.lake(), (handler.state_queue, queue_manager.name)
+    try:
+        with open_ledger() as ledger:
+            require_newest_ledger(ledger, lake_root)
+            standing = browse_markers(queue_manager, handler.state_queue)
+            require_known_markers(standing, ledger, lake_root, where)
+    except OlderLedgerError as error:
+        return str(error)
+    except (QueueManagerError, LedgerUnavailableError):
+        pass
+    return ""
+
+
+def find_own_targets(
+    handler: Handler, table: RulesTable, queue_manager: QueueManager, targets: Iterable[str]
+) -> list[str]:
+    """Return which targets lead to a queue of the handler, so that no message is put there."""
+    queues = [table.control.input_q.strip(), handler.state_queue]
+    with suppress(MqDlqError):  # the check of authorities has reported it
+        queues[0] = queues[0] or queue_manager.dead_letter_q_name()
+    known = Destinations(queue_manager, 1)
+    found = {name: known.find_own((name, ""), queues) for name in targets}
+    return [
+        f"{name} leads to {own}, a queue of this very handler: messages for it stay;"
+        " name another target"
+        for name, own in found.items()
+        if own
+    ]
 
 
 def check_evidence(handler: Handler, queue_manager: QueueManager, user: str) -> list[str]:

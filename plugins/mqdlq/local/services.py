@@ -95,7 +95,8 @@ class Services:
         self.port = port
         self._tied = tied
         self.address = f"http://{LOOPBACK}:{port}"
-        self._environment = {**environment(), **_settings(port), **(more or {})}
+        own = environment(own_metadata=False)
+        self._environment = {**own, **_settings(port), **(more or {})}
         self._started: list[tuple[Process, subprocess.Popen[bytes]]] = []
 
     def start_all(self) -> None:

@@ -2,7 +2,8 @@
 
 ``mqdlq init`` runs it as ``python -m mqdlq.local.starter OPTIONS``, with the options as JSON. It
 uses the Airflow that AIRFLOW_HOME names, else that of ``mqdlq run``, which it keeps with all other
-state in the directory ``var`` beside the files.
+state in the directory ``var`` beside the files. Airflow never looks for DAGs there: ``mqdlq run``
+writes a second DAG file there, with the same DAG ids.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import typer
 
@@ -23,7 +24,9 @@ from mqdlq import directories
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.handlers.starter_files import (
     COMPOSE_FILE,
+    DAG_FILE,
     HANDLERS,
+    STATE,
     Starter,
     add_command,
     check_new_files,
@@ -33,6 +36,7 @@ from mqdlq.handlers.starter_files import (
     write_new_files,
 )
 from mqdlq.local import connection_store, demo
+from mqdlq.local.environment import names_airflow
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.connecting import transports
 from mqdlq.mqi.connecting.airflow_connections import (
@@ -74,6 +78,26 @@ class Facts:
     queue: str
 
 
+@dataclass(frozen=True, slots=True)
+class UsersAirflow:
+    """The directory of the user's own Airflow, and the folder in which it looks for DAGs."""
+
+    home: Path
+    dags: Path
+
+    @classmethod
+    def of_environment(cls) -> Self:
+        """Return them as the environment has them, else Airflow's defaults."""
+        home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+        dags = Path(os.environ.get("AIRFLOW__CORE__DAGS_FOLDER") or home / "dags")
+        return cls(home, dags.absolute())
+
+    def link(self, directory: Path) -> Iterator[str]:
+        """Yield the command that links the DAG file alone: the directory also has the state."""
+        if not directory.is_relative_to(self.dags):
+            yield shlex.join(["ln", "-s", str(directory / DAG_FILE), str(self.dags / DAG_FILE)])
+
+
 def main() -> int:
     """Write the files that this process's argument describes, and return the exit code."""
     # Airflow's own remarks go to where the answer goes.
@@ -97,8 +121,9 @@ def start(options: Options) -> Iterator[str]:
     A second call with the same options writes nothing, and fails for an embedded queue manager.
     """
     directory = Path(options.directory).absolute()
-    is_in_airflow = connection_store.environment_names_an_airflow()
-    exports = list(_set_home(directory, keeps_home=is_in_airflow))
+    airflow = UsersAirflow.of_environment()  # before this process selects another one
+    is_in_airflow = names_airflow()
+    exports = list(_set_home(directory, airflow, keeps_home=is_in_airflow))
     facts = _embedded(options) if options.embedded else _of_connection(options)
     name = options.handler or name_for(str(facts.connection.extra["queue_manager"]))
     interval = 5 if options.embedded else 60
@@ -113,15 +138,22 @@ def start(options: Options) -> Iterator[str]:
     yield from (f"  {directories.shown(path)}" for path in written or files)
     yield _fill(options.embedded) if options.embedded else facts.queue
     yield "Next:"
-    commands = _next_commands(name, facts, directory, is_in_airflow=is_in_airflow)
+    commands = _next_commands(name, facts, directory, airflow if is_in_airflow else None)
     yield from (f"  {line}" for line in (*exports, *commands))
+    if not is_in_airflow and compose_file(directory) is None:
+        yield "Or in your own Airflow:"
+        yield from (
+            f"  {line}" for line in (*exports, *_in_own_airflow(name, facts, directory, airflow))
+        )
 
 
-def _set_home(directory: Path, *, keeps_home: bool) -> Iterator[str]:
+def _set_home(directory: Path, airflow: UsersAirflow, *, keeps_home: bool) -> Iterator[str]:
     """Let the commands use the new files; yield the shell's lines that do the same."""
     settings = {}
     if not (keeps_home or "MQDLQ_HOME" in os.environ):
-        settings["MQDLQ_HOME"] = str(directory / "var")
+        is_scanned = directory.is_relative_to(airflow.dags)
+        home = airflow.dags.with_name("mqdlq") if is_scanned else directory / STATE
+        settings["MQDLQ_HOME"] = str(home)
     if os.environ.get("MQDLQ_RULES_DIR") != str(directory / HANDLERS):
         settings["MQDLQ_RULES_DIR"] = str(directory / HANDLERS)
     os.environ.update(settings)
@@ -229,7 +261,7 @@ def _queue_of(settings: ConnectionSettings) -> str:
 
 
 def _next_commands(
-    name: str, facts: Facts, directory: Path, *, is_in_airflow: bool
+    name: str, facts: Facts, directory: Path, airflow: UsersAirflow | None
 ) -> Iterator[str]:
     connection, file = facts.connection, directory / HANDLERS / f"{name}.yaml"
     if not facts.is_defined:
@@ -240,20 +272,36 @@ def _next_commands(
     if base := compose_file(directory):
         folder = shlex.quote(str(directory))
         yield f"cd {folder} && docker compose -f {base.name} -f {COMPOSE_FILE} up --detach"
-    elif is_in_airflow:
-        yield from _in_airflow(name, directory)
+    elif airflow:
+        yield from airflow.link(directory)
+        yield from _spark_connection()
+        yield from _trigger(name)
     else:
         yield f"mqdlq run {name} --conf {DRY_RUN}  # reports, and moves no message"
         yield f"mqdlq run {name}"
 
 
-def _in_airflow(name: str, directory: Path) -> Iterator[str]:
-    home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
-    dags = Path(os.environ.get("AIRFLOW__CORE__DAGS_FOLDER") or home / "dags")
-    if not directory.is_relative_to(dags.absolute()):
-        yield shlex.join(["ln", "-s", str(directory), str(dags / "mqdlq")])
+def _in_own_airflow(
+    name: str, facts: Facts, directory: Path, airflow: UsersAirflow
+) -> Iterator[str]:
+    """Yield the lines for a shell that names no Airflow yet, and for the Airflow's services."""
+    home = shlex.quote(str(airflow.home))
+    yield f"export AIRFLOW_HOME={home} AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL=1"
+    yield shlex.join(["mkdir", "-p", str(airflow.dags)])
+    yield from airflow.link(directory)
+    if facts.connection.variable not in os.environ:
+        yield add_command(facts.connection)
+    yield from _spark_connection()
+    yield "airflow standalone  # or restart your services, in this shell; the rest in another one"
+    yield from _trigger(name)
+
+
+def _spark_connection() -> Iterator[str]:
     if "AIRFLOW_CONN_SPARK_DEFAULT" not in os.environ:
         yield f"{SPARK}  # unless it is defined"
+
+
+def _trigger(name: str) -> Iterator[str]:
     yield f"airflow dags unpause mq_dlq_{name}"
     yield f"airflow dags trigger mq_dlq_{name} --conf {DRY_RUN}  # reports, and moves no message"
 

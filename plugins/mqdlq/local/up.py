@@ -15,9 +15,10 @@ import httpx
 import typer
 
 from mqdlq import directories
-from mqdlq.local.environment import airflow_home, environment
+from mqdlq.local.environment import airflow_home, environment, names_metadata
 from mqdlq.local.foreground import migrate
 from mqdlq.local.services import START_S, USER, Services, ServicesError, password, running, stop_all
+from mqdlq.stages.page_paths import Paths
 
 PORT: Final = 8080
 FEED_EVERY_S: Final = 240
@@ -34,7 +35,7 @@ def up(port: int) -> None:
             f"the services already run over {directories.home()} ({names}); `make down` stops them",
         )
     services = Services(port)
-    migrate()
+    migrate(os.environ if names_metadata() else None)
     tell_the_story()
     typer.echo("Starting Airflow's services: half a minute")
     try:
@@ -45,6 +46,7 @@ def up(port: int) -> None:
     services.start("feeder", ("-m", "mqdlq.local.up", "--feed"))
     typer.echo(
         f"Airflow is at {services.address}, user {USER}, password {password()}\n"
+        f"The page Dead letters is at {Paths(services.address).overview()}\n"
         f"{state_of_the_demo(services.address)}\n"
         f"Logs are in {directories.home() / 'logs'}; `make down` stops all of it."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,7 +20,10 @@ CONNECTION_GONE_REASONS = tuple(
     MQRC[name] for name in ("MQRC_CONNECTION_BROKEN", "MQRC_HCONN_ERROR", "MQRC_HOBJ_ERROR")
 )
 
-__all__ = ["ConnectionSettings", "QueueManager", "connect", "name_bytes"]
+Resolved = tuple[str, str]
+"""The names of a queue and its queue manager, "" for the connected one."""
+
+__all__ = ["ConnectionSettings", "QueueManager", "Resolved", "connect", "name_bytes"]
 
 
 class QueueManager:
@@ -105,6 +108,30 @@ class QueueManager:
         with self.client.translating_errors("MQOPEN", f"queue {queue}"):
             return self.client.module.Queue(self.handle, name_bytes(queue), options)
 
+    def resolve(self, name: str, q_mgr_name: str, options: int, user: bytes = b"") -> Resolved:
+        """Return the queue and the queue manager at which messages for a queue arrive.
+
+        The queue manager itself resolves aliases of queues and of queue managers when the queue is
+        opened for output or browse (IBM MQ docs, "MQOD", ResolvedQName). With a `user`, its
+        authority counts, as in PUTAUT(CTX). A queue of this queue manager has the blank name "".
+        Raises QueueManagerError.
+        """
+        constants = self.client.CMQC
+        target = self.client.packed.OD(
+            Version=constants.MQOD_VERSION_3,  # the first that returns the names
+            ObjectName=name_bytes(name),
+            ObjectQMgrName=name_bytes(q_mgr_name),
+        )
+        if user:
+            target.AlternateUserId = user
+            options |= constants.MQOO_ALTERNATE_USER_AUTHORITY
+        queue = self.client.module.Queue(self.handle)
+        with self.client.translating_errors("MQOPEN", f"queue {name}"):
+            queue.open(target, options | constants.MQOO_FAIL_IF_QUIESCING)
+        self.close(queue)
+        found, place = _value(target.ResolvedQName), _value(target.ResolvedQMgrName)
+        return found, "" if place == self.name else place
+
     def close(self, queue: Any) -> None:
         """Close a queue; on a broken connection do nothing."""
         try:
@@ -175,31 +202,30 @@ def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> Que
     this process, ConnectionSettingsError is raised.
     """
     name, subject = settings.queue_manager, f"queue manager {settings.queue_manager}"
-    if settings.transport == transports.EMBEDDED:
-        _install_embedded(name, subject)
-    elif (embedded := transports.find_provider()) and embedded.shadows(name):
-        raise ConnectionSettingsError(
-            "MQDLQ-107",
-            f"{subject} is embedded in this process, so transport {settings.transport!r} cannot"
-            " reach another queue manager of that name; rename the embedded one",
-        )
-    elif settings.transport == "client":
-        _disable_client_ams()
-    client = clients.import_client(settings.client)
-    arguments = connect_arguments(client, settings, may_reconnect=may_reconnect)
-    # No MQDISC at exit: it would commit work that could not be backed out.
-    handle = client.module.QueueManager(None, disconnect_on_exit=False)
-    with client.translating_errors("MQCONN", subject):
-        handle.connect_with_options(name_bytes(name), **arguments)
-    return QueueManager(client, handle, name)
-
-
-def _install_embedded(name: str, subject: str) -> None:
-    with transports.embedded("transport 'embedded'") as queue_managers:
-        queue_managers.install()
-        if not queue_managers.exists(name):
-            reason = MQRC["MQRC_Q_MGR_NAME_ERROR"]
-            raise QueueManagerError("MQCONN", subject, MQCC_FAILED, reason, reason_text(reason))
+    with ExitStack() as place:
+        if settings.transport == transports.EMBEDDED:
+            queue_managers = place.enter_context(transports.embedded("transport 'embedded'"))
+            if settings.directory:
+                place.enter_context(queue_managers.in_directory(settings.directory))
+            queue_managers.install()
+            if not queue_managers.exists(name):
+                reason = MQRC["MQRC_Q_MGR_NAME_ERROR"]
+                raise QueueManagerError("MQCONN", subject, MQCC_FAILED, reason, reason_text(reason))
+        elif (embedded := transports.find_provider()) and embedded.shadows(name):
+            raise ConnectionSettingsError(
+                "MQDLQ-107",
+                f"{subject} is embedded in this process, so transport {settings.transport!r} cannot"
+                " reach another queue manager of that name; rename the embedded one",
+            )
+        elif settings.transport == "client":
+            _disable_client_ams()
+        client = clients.import_client(settings.client)
+        arguments = connect_arguments(client, settings, may_reconnect=may_reconnect)
+        # No MQDISC at exit: it would commit work that could not be backed out.
+        handle = client.module.QueueManager(None, disconnect_on_exit=False)
+        with client.translating_errors("MQCONN", subject):
+            handle.connect_with_options(name_bytes(name), **arguments)
+        return QueueManager(client, handle, name)
 
 
 def _disable_client_ams() -> None:

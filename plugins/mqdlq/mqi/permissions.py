@@ -6,7 +6,7 @@ The check makes real MQOPEN and MQINQ calls only; it browses, gets and puts no m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -144,30 +144,43 @@ def describe_stages(found: list[MissingPermission], where: str, user: str) -> st
 
 
 def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[MissingPermission]:
-    lacking = []
+    lacking: dict[str, int] = {}
     for authority, options in need.authorities.items():
         try:
             queue_manager.close(queue_manager.open(need.queue, options))
         except QueueManagerError as error:
             if error.reason == MQRC["MQRC_NOT_AUTHORIZED"]:
-                lacking.append(authority)
+                lacking[authority] = options
             # A running executor holds its state queue; the authority was checked before that.
             elif error.reason != MQRC["MQRC_OBJECT_IN_USE"]:
                 yield MissingPermission(need.stage, str(error))
                 return
     if lacking:
+        # An open with a missing authority among its options says nothing about the others.
+        unknown = [
+            authority
+            for authority, options in lacking.items()
+            if any(other != options and other & options == other for other in lacking.values())
+        ]
+        known = [authority for authority in lacking if authority not in unknown]
         yield MissingPermission(
-            need.stage, _missing_authorities(user, lacking, "queue", need.queue)
+            need.stage, _missing_authorities(user, known, "queue", need.queue, unknown)
         )
 
 
-def _missing_authorities(user: str, authorities: list[str], kind: str, name: str) -> str:
-    """Return the missing authorities on an object, and the command that grants them."""
+def _missing_authorities(
+    user: str, authorities: list[str], kind: str, name: str, unknown: Sequence[str] = ()
+) -> str:
+    """Return the missing authorities on an object, and the command that grants what is needed.
+
+    `unknown` are needed, too; they cannot be tested before the missing ones are granted.
+    """
     profile = f"PROFILE('{name}') OBJTYPE(QUEUE)" if kind == "queue" else "OBJTYPE(QMGR)"
     lacking = " ".join(f"+{authority}" for authority in authorities)
-    granted = ",".join(authority.upper() for authority in authorities)
+    granted = ",".join(authority.upper() for authority in (*authorities, *unknown))
+    untested = "".join(f", without which +{one} cannot be checked" for one in unknown)
     return (
-        f"MQRC_NOT_AUTHORIZED (2035): {_user_text(user)} lacks {lacking} on {kind} {name}"
+        f"MQRC_NOT_AUTHORIZED (2035): {_user_text(user)} lacks {lacking} on {kind} {name}{untested}"
         f" (SET AUTHREC {profile} PRINCIPAL('{user or '…'}') AUTHADD({granted}))"
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -19,8 +19,10 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 
 CCSID_UTF_8 = 1208
-MARKER_LENGTH = 1024
+MARKER_LENGTH = 16_384
 MSG_ID_LENGTH = 24
+RESTORATION_MARKER = "restore"
+"""The value in a restoration's markers at the place of an executor's plan id."""
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +31,18 @@ log = logging.getLogger(__name__)
 class Marker:
     """Record of a unit of work: `unit` is its id (48 hex digits) and the marker's MsgId.
 
-    `messages` is the SHA-256 over the message keys in the unit, as hex.
+    `messages` is the SHA-256 over the message keys in the unit, as hex. `work` is the number of the
+    pass or restoration in its ledger (`WorkNumber` as text). `moved` has the latest moves of the
+    run by its plan, those of this unit last, as rows: the attempt's number, the first and the last
+    browse_seq, and for a forward by no rule its queue.
     """
 
     unit: str
     run_id: str
     plan_id: str
     messages: str
+    work: str
+    moved: Sequence[Sequence[Any]] = ()
 
 
 class Markers(Protocol):
@@ -83,19 +90,20 @@ class StateQueue:
         self._client = queue_manager.client
         self._queue = queue
         self._name = name
+        self._has_warned = False
 
     def markers(self) -> list[Marker]:
         """Return the markers on the queue: committed units that are not yet cleared."""
-        cursor = BrowseCursor(self._queue_manager, self._queue, self._name, MARKER_LENGTH)
-        found = [_marker(message.prefix) for message in cursor.messages()]
-        if None in found:
+        found, strays = _browse(self._queue_manager, self._queue, self._name)
+        if strays and not self._has_warned:
+            self._has_warned = True
             log.warning(
                 "the state queue %s holds %d messages that are not markers, but only this handler"
                 " may use it; move them away [MQDLQ-610]",
                 self._name,
-                found.count(None),
+                strays,
             )
-        return [marker for marker in found if marker is not None]
+        return found
 
     def put(self, marker: Marker) -> None:
         """Put a marker under syncpoint, in the unit of work it speaks of."""
@@ -132,6 +140,19 @@ class StateQueue:
         except QueueManagerError as error:
             if error.reason != MQRC["MQRC_NO_MSG_AVAILABLE"]:
                 raise
+
+
+def browse_markers(queue_manager: QueueManager, name: str) -> list[Marker]:
+    """Return the markers on a state queue, which an executor may hold at the same time."""
+    with queue_manager.browsing(name) as queue:
+        return _browse(queue_manager, queue, name)[0]
+
+
+def _browse(queue_manager: QueueManager, queue: Any, name: str) -> tuple[list[Marker], int]:
+    """Return the markers on an open queue, and how many other messages it holds."""
+    cursor = BrowseCursor(queue_manager, queue, name, MARKER_LENGTH)
+    found = [_marker(message.prefix) for message in cursor.messages()]
+    return [marker for marker in found if marker is not None], found.count(None)
 
 
 def _marker(body: bytes) -> Marker | None:

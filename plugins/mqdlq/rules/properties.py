@@ -13,11 +13,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Final
 
 from mqdlq.rules.diagnostics import quoted
-from mqdlq.rules.wildcards import canonical, compiled
+from mqdlq.rules.wildcards import canonical, fits
 
 SEPARATOR: Final = "\n"
 """The character between conditions in a value, which no condition has."""
@@ -56,7 +55,7 @@ class PropertyCondition:
     def is_met_by(self, value: str) -> bool:
         """Whether the value of the property, as text, meets the condition."""
         if self.sign == "=":
-            return _compiled(self.text).match(value.rstrip(" ")) is not None
+            return fits(self.text, value)
         found = _NUMBER.fullmatch(value)
         return found is not None and _OPERATORS[self.sign](Decimal(found[1]), Decimal(self.text))
 
@@ -112,9 +111,3 @@ def _full_name(name: str) -> str:
 def met_by(conditions: Mapping[str, Any]) -> str:
     """Return the conditions that a message is known to meet, from the columns of its row."""
     return SEPARATOR.join(conditions.get("properties_met") or ())
-
-
-@lru_cache(maxsize=8192)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern for values without trailing blanks, in time that grows with the length."""
-    return compiled(pattern, one=".", end=r"\Z")

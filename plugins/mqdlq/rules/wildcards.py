@@ -1,13 +1,16 @@
-"""Compile patterns with ``*`` and ``?`` into exact matchers of fixed-length fields.
+"""Compile patterns with ``*`` and ``?`` into exact matchers, the only ones of the package.
 
 A field is compared over its whole length, padded with blanks. Case matters, and NUL is not a blank.
 ``*`` stands for any number of characters, ``?`` for one character except a trailing blank, and the
-rest of the field after the pattern must be blank (IBM MQ docs, "Rules table conventions").
+rest of the field after the pattern must be blank (IBM MQ docs, "Rules table conventions"). Values
+of any length, such as names in filters, are compared without trailing blanks (`fits`). No matcher
+backtracks, so that no pattern from outside takes long.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 _ONE: Final = r"(?! *+\Z)."
@@ -46,6 +49,29 @@ def compiled(pattern: str, one: str = _ONE, end: str = _END) -> re.Pattern[str]:
     found = "".join(f"(?>.*?{_stretch(stretch, one)})" for stretch in middle)
     rest = f".*?{_stretch(last, one)}{end}" if last else ""
     return re.compile(_stretch(first, one) + found + rest, re.DOTALL)
+
+
+def fits(pattern: str, value: str) -> bool:
+    """Return whether a value of any length, without its trailing blanks, fits a pattern.
+
+    >>> [fits("PAY?.*", name) for name in ("PAY1.IN", "PAY.IN", "pay1.in")]
+    [True, False, False]
+    """
+    return _of_any_length(pattern).match(value.rstrip(" ")) is not None
+
+
+@lru_cache(maxsize=8192)
+def _of_any_length(pattern: str) -> re.Pattern[str]:
+    return compiled(pattern, one=".", end=r"\Z")
+
+
+def automaton(pattern: str) -> str:
+    """Return a pattern as a regular expression for engines that never backtrack, such as RE2.
+
+    A value fits as a whole, and ``.`` must stand for every character; Python would backtrack.
+    """
+    words = (_stretch(stretch, ".") for stretch in canonical(pattern).split("*"))
+    return ".*".join(words)
 
 
 def _stretch(text: str, one: str) -> str:

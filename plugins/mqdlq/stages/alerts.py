@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from mqdlq.failures import left_no_word
 from mqdlq.handlers.operation import Alerts, Event
 from mqdlq.ledger import Ledger, Run
 from mqdlq.model import Outcome
@@ -52,11 +53,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A run that could not start: the reason, and the short text of its report."""
+    """A run that could not start, and the short text of its report."""
 
     handler: str
     run_id: str
-    why: str
     short: str
 
 
@@ -80,10 +80,13 @@ def send(
 
 
 def send_start_failure(refusal: Refusal, notify: Notify, *, ledger: Ledger, now: datetime) -> None:
-    """Send the alert of a run that could not start, and record the reason if it is not recorded."""
+    """Send the alert of a run that could not start.
+
+    If its failure is not recorded, because it was stopped, that is recorded.
+    """
     handler, run_id = refusal.handler, refusal.run_id
-    if not ledger.runs.refusal(run_id):
-        ledger.runs.record_refusal(run_id, handler, refusal.why, now)
+    if not ledger.runs.failures(run_id):
+        ledger.runs.record_failure(run_id, handler, left_no_word("sense"), now)
     before = ledger.alerts.sent(run_id)
     found = start_failure_alerts(handler, run_id, refusal.short, ledger)
     sent = notify([alert for alert in found if alert.event not in before])
@@ -122,6 +125,11 @@ def start_failure_alerts(handler: str, run_id: str, short: str, ledger: Ledger) 
     if ledger.alerts.cannot_begin(handler, Event.FAILED, but=run_id):
         return []
     return [Alert(Event.FAILED, f"{handler}: the run could not start", short)]
+
+
+def unreported_alert(handler: str, text: str) -> Alert:
+    """Return the alert that a run failed and has no report."""
+    return Alert(Event.FAILED, f"{handler}: the run failed, and has no report", text)
 
 
 def lasting_events(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -76,19 +76,27 @@ def review_plan(
     approval = _find_approval(run, answer, ledger)
     if approval is not None and approval.decision != "asked":
         log.info("%s by %s", approval.decision, approval.who)
-    elif not run.dry_run:
-        asked = tuple(ask_guards(run, guards, ledger=ledger, plan=directory))
-        for question in asked:
-            log.info("needs an approval: %s", question.text)
-        if asked and is_watched:
+    elif asked := _ask(run, guards, ledger, directory, log):
+        if is_watched:
             _continue_in_the_foreground(run, _open(plan, asked, clock()), ledger, log)
-        elif asked:
+        else:
             if approval is None:
                 ledger.plans.record_approval(run.run_id, _open(plan, asked, clock()))
             return replace(accepted, questions=asked)
     for line in _describe_review(run, accepted):
         log.info("%s", line)
     return accepted
+
+
+def _ask(
+    run: Run, guards: ApprovalGuards, ledger: Ledger, directory: str, log: logging.Logger
+) -> tuple[Question, ...]:
+    """Log and return the questions of the guards; a dry run only logs them."""
+    asked = tuple(ask_guards(run, guards, ledger=ledger, plan=directory))
+    need = "a run that acts would need" if run.dry_run else "needs"
+    for question in asked:
+        log.info("%s an approval: %s", need, question.text)
+    return () if run.dry_run else asked
 
 
 def _open(plan: PlanDescription, asked: Sequence[Question], at: datetime) -> Approval:
@@ -190,36 +198,60 @@ def _describe_review(run: Run, accepted: PlanReview) -> Iterator[str]:
         yield f"{rule} {step.action}{target}: {count(step.messages, 'message')}"
 
 
+@dataclass(slots=True)
+class PlannedMoves:
+    """Moves of a plan, as guards see them: messages acted on, actions, and targets."""
+
+    messages: int = 0
+    actions: Counter[Action] = field(default_factory=Counter)
+    targets: set[tuple[str, str]] = field(default_factory=set)
+
+    @classmethod
+    def of_plan(cls, directory: str) -> PlannedMoves:
+        """Sum up the plan in a directory."""
+        moves = cls()
+        for message in planned_messages(directory):
+            actions = {step.action for step in message.steps}
+            moves.messages += bool(actions - {Action.IGNORE})
+            moves.actions.update(actions)
+            moves.targets |= {(s.target_q, s.target_q_mgr) for s in message.steps if s.target_q}
+        return moves
+
+
 def ask_guards(run: Run, guards: ApprovalGuards, *, ledger: Ledger, plan: str) -> list[Question]:
     """Return the questions that the guards ask about the plan in a directory."""
-    return [*_ask_about_plan(run, guards, ledger, plan), *_ask_about_history(run, guards, ledger)]
+    moves = PlannedMoves.of_plan(plan)
+    return [*ask_about(run, guards, moves, ledger, snapshot_of=run.run_id)]
 
 
-def _ask_about_plan(
-    run: Run, guards: ApprovalGuards, ledger: Ledger, plan: str
+def ask_about(
+    run: Run, guards: ApprovalGuards, moves: PlannedMoves, ledger: Ledger, *, snapshot_of: str
 ) -> Iterator[Question]:
-    acted_on, discards, targets = 0, 0, set()
-    for message in planned_messages(plan):
-        actions = {step.action for step in message.steps}
-        acted_on += bool(actions - {Action.IGNORE})
-        discards += Action.DISCARD in actions
-        targets |= {(step.target_q, step.target_q_mgr) for step in message.steps if step.target_q}
+    """Yield the questions that guards ask about moves of a run, which need not have begun.
+
+    The causes are those in the snapshot of the run `snapshot_of`.
+    """
+    discards = moves.actions[Action.DISCARD]
     if run.repair:
-        yield Question(GUARD, f"{count(acted_on, 'message')} may be delivered repaired")
+        yield Question(GUARD, f"{count(moves.messages, 'message')} may be delivered repaired")
     if guards.discard and discards:
         yield Question("discard", f"{discards} messages may be discarded")
-    if guards.messages is not None and acted_on > guards.messages:
-        yield Question("messages", f"{acted_on} messages are acted on, more than {guards.messages}")
-    if found := second_person.guarded_actions(planned_messages(plan), guards.second_person):
+    if guards.messages is not None and moves.messages > guards.messages:
+        text = f"{moves.messages} messages are acted on, more than {guards.messages}"
+        yield Question("messages", text)
+    if found := second_person.guarded_actions(moves.actions, guards.second_person):
         yield Question(second_person.GUARD, second_person.describe_need(run, found))
     if guards.new_target:
-        for queue, queue_manager in sorted(targets - ledger.attempts.earlier_targets(run)):
+        for queue, queue_manager in sorted(moves.targets - ledger.attempts.earlier_targets(run)):
             at = f" @ {queue_manager}" if queue_manager else ""
             yield Question("new_target", f"nothing was ever moved from here to {queue}{at}")
+    yield from _ask_about_history(run, guards, ledger, snapshot_of)
 
 
-def _ask_about_history(run: Run, guards: ApprovalGuards, ledger: Ledger) -> Iterator[Question]:
-    if guards.new_cause and (new := ledger.snapshots.causes_never_acted_on(run)):
+def _ask_about_history(
+    run: Run, guards: ApprovalGuards, ledger: Ledger, snapshot_of: str
+) -> Iterator[Question]:
+    if guards.new_cause and (new := ledger.snapshots.causes_never_acted_on(run, snapshot_of)):
         are, them = ("is", "it") if len(new) == 1 else ("are", "them")
         says = f"{name_causes(new)} {are} new: no run that acted on this queue has met {them}"
         yield Question("new_cause", says)

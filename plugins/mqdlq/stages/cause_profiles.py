@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from mqdlq import lake
 from mqdlq.causes import COLUMNS, MOST_NAMES, Cause, cause_of_row
-from mqdlq.ledger import DRY_RUN, Ledger, OutcomeFact, Run, TakenSnapshot
+from mqdlq.lake.row_search import is_one_of, search_rows
+from mqdlq.ledger import DRY_RUN, Ledger, OutcomeFact, Run, SinceSnapshot, TakenSnapshot
 from mqdlq.model import Outcome, Trait
 from mqdlq.plan import steps_for
 from mqdlq.rules import RulesTable, check, with_nuls_as_blanks
@@ -72,8 +73,10 @@ class Expiry:
 
 @dataclass(slots=True)
 class CauseProfile:
-    """The messages of one cause in a snapshot.
+    """The messages of one cause in a snapshot that are still on the queue, as far as known.
 
+    `gone` counts by run the messages that later runs moved, or found gone; they are in no other
+    number.
     `handled_by` counts by the ordinal of the first rule that matches, `endings` by the ordinal of
     the rule that decided and the outcome, which is None for a message without one; `NO_RULE` stands
     for no rule. The names are those of the messages, at most `MOST_NAMES` different ones of each
@@ -93,6 +96,7 @@ class CauseProfile:
     oldest: datetime | None = None
     newest: datetime | None = None
     samples: list[Sample] = field(default_factory=list)
+    gone: Counter[str] = field(default_factory=Counter)
 
     @property
     def expiry(self) -> Expiry:
@@ -116,11 +120,15 @@ class CauseProfile:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotProfile:
-    """The causes of a snapshot by `cause_id`; `read` of its `messages` messages are in them."""
+    """The causes of a snapshot by `cause_id`; `read` of its `messages` messages are in them.
+
+    `since` says what later runs did.
+    """
 
     causes: Mapping[str, CauseProfile]
     read: int
     messages: int
+    since: SinceSnapshot = field(default_factory=SinceSnapshot)
 
     @property
     def is_partial(self) -> bool:
@@ -129,19 +137,40 @@ class SnapshotProfile:
 
 
 def profile_causes(
-    run: Run, taken: TakenSnapshot, now: datetime, *, ledger: Ledger, most: int = MOST_MESSAGES
+    run: Run,
+    taken: TakenSnapshot,
+    now: datetime,
+    *,
+    ledger: Ledger,
+    most: int = MOST_MESSAGES,
+    since: SinceSnapshot | None = None,
 ) -> SnapshotProfile:
     """Read a run's snapshot, its rules and its outcomes; describe each cause.
 
-    Raises `LakeError` for a snapshot that was pruned or is damaged.
+    `since` says what later runs did; by default it is read, too. Raises `LakeError` for a snapshot
+    that was pruned or is damaged.
     """
-    profiler = _Profiler(run, now)
+    since = ledger.later.of_run(run.run_id) if since is None else since
+    profiler, later = _Profiler(run, now), since.reader()
     read = 0
     outcomes = _outcomes(run, taken, ledger, most)
     for row in islice(lake.whole_rows(taken.location, profiler.columns), most):
-        profiler.add(row, outcomes.get(row["browse_seq"]))
+        newer = later.take(row["message_key"])
+        if newer is not None and newer.has_departed:
+            profiler.leave_out(row, newer.run_id)
+        elif newer is not None:
+            _, rule, _ = outcomes.get(row["browse_seq"], _WITHOUT_OUTCOME)
+            profiler.add(row, (newer.outcome, rule, False))
+        else:
+            profiler.add(row, outcomes.get(row["browse_seq"]))
         read += 1
-    return SnapshotProfile(profiler.causes, read, taken.messages)
+    if read < taken.messages and (rest := later.departed_rest):
+        wanted = [is_one_of(sorted((key,) for key in rest), "message_key")]
+        columns = sorted({*COLUMNS, "message_key"})
+        for _, row in search_rows({taken.location: taken.messages}, wanted, columns):
+            if runs := rest.get(row["message_key"]):
+                profiler.leave_out(row, runs.pop().run_id)
+    return SnapshotProfile(profiler.causes, read, taken.messages, since)
 
 
 def end_of_night(now: datetime) -> datetime:
@@ -152,6 +181,7 @@ def end_of_night(now: datetime) -> datetime:
 
 _Ending = tuple[Outcome, int, bool]
 """An outcome, the rule that decided, and whether only a dry run is the reason."""
+_WITHOUT_OUTCOME: Final = (None, NO_RULE, False)
 
 
 class _Profiler:
@@ -162,20 +192,28 @@ class _Profiler:
         self.columns = sorted({*COLUMNS, *_ALSO, *self._first_rule.columns})
         self._expiry = _expiry_of(now)
 
-    def add(self, row: Mapping[str, Any], ending: _Ending | None) -> None:
+    def _profile_of(self, row: Mapping[str, Any]) -> CauseProfile:
         cause = cause_of_row(row)
         profile = self.causes.get(cause.cause_id)
         if profile is None:
             profile = self.causes[cause.cause_id] = CauseProfile(cause)
+        return profile
+
+    def leave_out(self, row: Mapping[str, Any], run_id: str) -> None:
+        """Count a message that a later run moved, or found gone."""
+        self._profile_of(row).gone[run_id] += 1
+
+    def add(self, row: Mapping[str, Any], ending: _Ending | None) -> None:
+        profile = self._profile_of(row)
         profile.messages += 1
         _count(profile.applications, row["put_appl_name"])
         _count(profile.destinations, row["dlh_dest_q_name"])
         _count(profile.users, row["user_identifier"])
         # Without an MQDLH, the format of the data is that of the MQMD.
-        is_dead_letter = cause.is_of_dead_letters
+        is_dead_letter = profile.cause.is_of_dead_letters
         _count(profile.formats, row["dlh_format" if is_dead_letter else "format"])
         profile.handled_by[self._first_rule(row)] += 1
-        outcome, rule, is_dry = ending or (None, NO_RULE, False)
+        outcome, rule, is_dry = ending or _WITHOUT_OUTCOME
         profile.endings[rule, outcome] += 1
         if outcome is not None and Trait.NEEDS_ATTENTION in outcome.traits and not is_dry:
             profile.needs_attention += 1

@@ -28,7 +28,8 @@ class RunOptions:
     `parse_repair`), None for none. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it
     is a 1-tuple because None is a value. `started_by` describes the user or program that started
     the run; `started_by_user` is the user's name in Airflow, "" without one. `why` is the reason or
-    ticket that the user gave.
+    ticket that the user gave. `follows` is the DAG run's id of the run whose WAIT this run
+    continues, "" for none.
     """
 
     input_q: str | None = None
@@ -44,6 +45,7 @@ class RunOptions:
     started_by: str = ""
     started_by_user: str = ""
     why: str = ""
+    follows: str = ""
 
 
 def read_rules(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTable]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
 from mqdlq.lake import planned_messages
 from mqdlq.ledger import AuditEvent, Ledger, Run
-from mqdlq.model import Action, AuditKind, PlannedMessage
+from mqdlq.model import Action, AuditKind
 from mqdlq.stages.run_options import WITHOUT_PERSON
 
 GUARD: Final = "second_person"
@@ -28,16 +28,11 @@ _WORDS: Final[Mapping[Action, str]] = {
 
 
 def guarded_actions(
-    messages: Iterable[PlannedMessage], guarded: Collection[GuardedAction]
+    actions: Mapping[Action, int], guarded: Collection[GuardedAction]
 ) -> Counter[Action]:
-    """Count the messages of a plan by each action that needs a second person."""
-    if not guarded:
-        return Counter()
+    """Return the numbers of messages for each action of a plan that needs a second person."""
     wanted = {Action(one.upper()) for one in guarded}
-    found = Counter[Action]()
-    for message in messages:
-        found.update({step.action for step in message.steps} & wanted)
-    return found
+    return Counter({action: number for action, number in actions.items() if action in wanted})
 
 
 def describe_need(run: Run, found: Counter[Action]) -> str:
@@ -70,7 +65,8 @@ def accept_answer(
     is_open = earlier is not None and earlier.decision == "asked"
     if not answer or answer["decision"] != "approved" or not is_open:
         return answer
-    if not guarded_actions(planned_messages(plan), guards.second_person):
+    planned = (step.action for message in planned_messages(plan) for step in message.steps)
+    if not guarded_actions(Counter(planned), guards.second_person):
         return answer
     fault = find_fault_of_approver(run, answer.get("names", ()))
     if fault:

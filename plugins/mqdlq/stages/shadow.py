@@ -9,7 +9,7 @@ browsed, taken from its target since, taken by another application, or it may ha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -19,8 +19,8 @@ from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.model import Action, MessageClass, Step
-from mqdlq.plan import TARGET_COLUMNS, resolve, steps_for
-from mqdlq.rules import RulesTable, parse, with_nuls_as_blanks
+from mqdlq.plan import TARGET_COLUMNS, decide
+from mqdlq.rules import RulesTable, parse
 
 MAX_SAMPLES: Final = 5
 IDENTITY_COLUMNS: Final = ("msg_id", "correl_id", "put_date", "put_time", "put_appl_name")
@@ -142,7 +142,7 @@ def compare_with_rules(
     )
     found: dict[tuple[str, ...], Finding] = {}
     for row in lake.whole_rows(first.directory, _find_needed_columns(table)):
-        steps = tuple(_find_steps(table, row, nul_as_blank=first.manifest.nul_as_blank))
+        steps = decide(table, row, nul_as_blank=first.manifest.nul_as_blank)
         verdict, happened = _judge(steps, row, now)
         said = _describe_steps(steps, row, now)
         finding = found.setdefault((verdict, said, happened), Finding(verdict, said, happened))
@@ -171,13 +171,6 @@ def _check_snapshots(first: Snapshot, second: Snapshot, arrivals: Sequence[Snaps
                 f"{later.manifest.snapshot_id} was taken before {of_first.snapshot_id}, or at the"
                 " same time; name a later snapshot",
             )
-
-
-def _find_steps(table: RulesTable, row: Row, *, nul_as_blank: bool) -> Iterator[Step]:
-    if table.acts_on(row["class"]):
-        values = with_nuls_as_blanks(row) if nul_as_blank else row
-        for template in steps_for(table, values):
-            yield resolve(template, row)
 
 
 def _describe_steps(steps: Sequence[Step], row: Row, now: MessageLocations) -> str:

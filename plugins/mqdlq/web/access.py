@@ -54,6 +54,12 @@ class Person:
         """Return whether the person may answer the questions of a DAG's runs."""
         return self._may("PUT", dag_id, DagAccessEntity.HITL_DETAIL)
 
+    def is_among(self, assigned: Iterable[str]) -> bool:
+        """Return whether the person may answer a question that these users are asked, by id."""
+        return get_auth_manager().is_authorized_hitl_task(
+            assigned_users=set(assigned), user=self.user
+        )
+
     def may_reveal(self, connection: str | None) -> bool:
         """Return whether the person may see message bodies of a handler with this connection.
 

@@ -15,6 +15,7 @@ from fastapi.responses import FileResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from mqdlq.errors import LedgerUnavailableError, MqDlqError
+from mqdlq.ledger import MessageKeyError
 from mqdlq.web import static_files
 from mqdlq.web.access import ReadableHandlers, is_signed_in
 from mqdlq.web.acting.routes import router as acting
@@ -35,6 +36,7 @@ from mqdlq.web.runs.report_routes import router as reports
 from mqdlq.web.runs.routes import router as runs
 from mqdlq.web.same_origin import is_same_origin
 from mqdlq.web.security_headers import SecurityHeaders
+from mqdlq.web.threads import Turns
 
 ROOMS: Final = (overview, causes, messages, acting, runs, reports, rules, history, audit)
 A_YEAR: Final = "private, max-age=31536000, immutable"
@@ -62,6 +64,7 @@ def application() -> FastAPI:
     app.exception_handler(MqDlqError)(_error_page)
     app.exception_handler(HTTPException)(_http_error_page)
     app.exception_handler(RequestValidationError)(_invalid_request_page)
+    app.add_middleware(Turns)
     app.add_middleware(SecurityHeaders, failure=_failure_page)
     return app
 
@@ -95,6 +98,8 @@ async def _error_page(request: Request, error: Exception) -> Response:
         status, title = error.status, error.title
     elif isinstance(error, LedgerUnavailableError):
         status = 503
+    elif isinstance(error, MessageKeyError):
+        status, title = InvalidRequestError.status, InvalidRequestError.title
     text, error_id = (error.text, error.error_id) if isinstance(error, MqDlqError) else ("", "")
     return render(request, "error.html", status, title=title, text=text, error_id=error_id)
 

@@ -17,19 +17,23 @@ from mqdlq.airflow.hooks import ledger as ledger_hook
 from mqdlq.airflow.hooks.payload_keys import payload_keys as keys_of_connection
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
-from mqdlq.ledger import Ledger, open_current_ledger
+from mqdlq.ledger import Ledger, open_impatiently
 from mqdlq.web.access import HandlerDep
+from mqdlq.web.threads import runs_in_own_thread
 
 Clock = Callable[[], datetime]
 
 
+@runs_in_own_thread
 def ledger() -> Ledger:
     """Return the ledger that tasks write, shared by all requests of this process.
 
     A page never creates or migrates it. Raises LedgerUnavailableError if the ledger cannot be
     reached, or is not at the revision of this version.
     """
-    return _opened(_ledger_url())
+    found = _opened(_ledger_url())
+    found.require_current()
+    return found
 
 
 def _ledger_url() -> str:
@@ -45,7 +49,7 @@ def _ledger_url() -> str:
 
 @cache
 def _opened(url: str) -> Ledger:
-    return open_current_ledger(url)
+    return open_impatiently(url)
 
 
 def lake_root() -> str:

@@ -92,7 +92,7 @@ def test_the_tasks_of_a_dag_are_the_stages_in_order(dag: DAG) -> None:
 def test_the_evaluation_is_submitted_to_spark(dag: DAG) -> None:
     evaluate = dag.get_task("evaluate")
 
-    assert type(evaluate) is SparkSubmitOperator
+    assert isinstance(evaluate, SparkSubmitOperator)
     assert evaluate.application == str(application("evaluate_rules"))
 
 
@@ -122,6 +122,7 @@ def test_every_parameter_has_a_type_a_description_and_a_valid_default(dag: DAG) 
         "wait": None,
         "apply": False,
         "why": None,
+        "follows": None,
     }
 
 
@@ -134,6 +135,9 @@ def test_a_dags_documentation_describes_its_handler(tmp_path: Path) -> None:
     assert dag.tags == {"mq", "dead-letter-queue", "emea"}
     assert "| schedule | `0 2 * * *` (UTC) |" in (dag.doc_md or "")
     assert "| task | does |" in (dag.doc_md or "")
+    assert (dag.doc_md or "").startswith(
+        "**[Dead letters of night](/mqdlq/dags/mq_dlq_night)**\n\n"
+    )
     outlets = {task.task_id: [asset.name for asset in task.outlets] for task in dag.tasks}
     assert {task: names for task, names in outlets.items() if names} == {
         "snapshot": ["mq_dlq_night.snapshot"],

@@ -147,7 +147,8 @@ def test_without_the_provider_for_spark_the_text_names_the_extra(
     handlers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "airflow.providers.apache.spark", None)
-    for name in [one for one in sys.modules if one.startswith("airflow.providers.apache.spark.")]:
+    of_spark = ("airflow.providers.apache.spark.", "mqdlq.airflow.operators.submit")
+    for name in [one for one in sys.modules if one.startswith(of_spark)]:
         monkeypatch.delitem(sys.modules, name)
 
     with pytest.raises(HandlerError) as refused:

@@ -44,14 +44,15 @@ def test_valid_parameters_have_no_fault(conf: dict[str, object]) -> None:
             (
                 "parameter wait: 'soon' does not match '^([Yy][Ee][Ss]|[Nn][Oo]|[0-9]{1,9})$'; in"
                 " place of the table's WAIT: NO looks at the queue once, a number waits so many"
-                " seconds for a first message, YES waits until the next scheduled start."
+                " seconds for a message, and again after each run that acted; YES waits until the"
+                " next scheduled start."
             ),
         ),
         (
             {"dryrun": True},
             (
-                "parameter dryrun: not known; known are action, apply, dry_run, full_snapshot,"
-                " input_q, input_q_mgr, message_keys, repair, rules, wait, why"
+                "parameter dryrun: not known; known are action, apply, dry_run, follows,"
+                " full_snapshot, input_q, input_q_mgr, message_keys, repair, rules, wait, why"
             ),
         ),
     ],
@@ -66,7 +67,7 @@ def test_blank_lines_in_message_keys_are_ignored() -> None:
     assert named_messages([]) == named_messages(None) == ()
 
 
-@pytest.mark.parametrize("keys", [[""], ["", ""], ["\n"], ["0" * 64 + "\n"], ["0" * 63]])
+@pytest.mark.parametrize("keys", [[""], ["", ""], ["\n"], ["0" * 64 + "\n"], ["0" * 65]])
 def test_message_keys_of_blank_lines_only_are_refused(keys: list[str]) -> None:
     assert "parameter message_keys: " in fault({"message_keys": keys})
     with pytest.raises(ParamValidationError):

@@ -64,6 +64,7 @@ def test_the_task_asks_again_until_a_second_person_answers(
     run = world.start(RULES, run_id="test-1", user="alice", max_plan_age=LONG)
     (world.directory / "rules" / "test.yaml").write_text(
         "connection: mq\nrules: test.rules\napproval: {second_person: [discard]}\n"
+        "approvers: [bob, 7]\n"
     )
     world.snapshot(run)
     left = {"plan_id": world.evaluate(run)}
@@ -84,6 +85,7 @@ def test_the_task_asks_again_until_a_second_person_answers(
 
     assert len(supervisor.sent) == 3
     assert all("alice started the run, and must not" in one.body for one in supervisor.sent)
+    assert [user.id for user in supervisor.sent[0].assigned_users] == ["bob", "7"]
     assert task.resume(context, answer_of("bob")) == left["plan_id"]
     events = world.ledger.audit_trail.page(AuditFilter(run_id="test-1"))
     assert sorted((event.what, event.who, event.why) for event in events) == [

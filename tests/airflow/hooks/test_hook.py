@@ -104,8 +104,8 @@ def test_the_other_settings_are_in_the_extra() -> None:
             (
                 "connection 'mq' has an unknown extra 'colour'; known are queue_manager,"
                 " channel, hosts, ccdt_url, tls_cipher_spec, key_repository,"
-                " certificate_label, client_user_id, reconnect, client, transport"
-                " [MQDLQ-103]"
+                " certificate_label, client_user_id, reconnect, client, transport,"
+                " directory [MQDLQ-103]"
             ),
         ),
         (

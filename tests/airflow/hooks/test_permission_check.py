@@ -13,6 +13,8 @@ import pytest
 
 import embedded_mq
 from mqdlq.local.permission_check import check, fixed_targets
+from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.state_queue import Marker, open_state_queue
 from mqdlq.rules import parse
 
 RULES = """
@@ -65,6 +67,27 @@ def answered(captured: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.usefixtures("granted")
+def test_check_reports_a_marker_that_the_ledger_does_not_know(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As after an older copy of ledger and lake was restored: only the state queue shows it."""
+    marker = Marker("ab" * 24, "orders-lost", "plan", "digest", "000001-0000000007-lost")
+    with (
+        connect(ConnectionSettings("QM1", transport="embedded", client="ibmmq")) as manager,
+        open_state_queue(manager, "MQDLQ.STATE") as state,
+    ):
+        state.put(marker)
+        manager.handle.commit()
+
+    assert check("orders") == 1
+
+    assert (
+        "the state queue MQDLQ.STATE of queue manager QM1 has the marker of a unit of work of"
+        " orders-lost that the ledger"
+    ) in answered(capsys)
+
+
+@pytest.mark.usefixtures("granted")
 def test_check_reports_missing_authorities_on_the_rules_targets(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -76,8 +99,9 @@ def test_check_reports_missing_authorities_on_the_rules_targets(
             "connected to queue manager QM1 through ibmmq as user alice\n"
             "sense: no authority is missing\n"
             "dry run: no authority is missing\n"
-            "execution: MQRC_NOT_AUTHORIZED (2035): user alice lacks +put +passall on queue"
-            " ORDERS.IN (SET AUTHREC PROFILE('ORDERS.IN') OBJTYPE(QUEUE) PRINCIPAL('alice')"
+            "execution: MQRC_NOT_AUTHORIZED (2035): user alice lacks +put on queue"
+            " ORDERS.IN, without which +passall cannot be checked (SET AUTHREC"
+            " PROFILE('ORDERS.IN') OBJTYPE(QUEUE) PRINCIPAL('alice')"
             " AUTHADD(PUT,PASSALL)); MQRC_NOT_AUTHORIZED (2035): user alice lacks +passall on"
             " queue PARKED (SET AUTHREC PROFILE('PARKED') OBJTYPE(QUEUE) PRINCIPAL('alice')"
             f" AUTHADD(PASSALL))\n{NAMED}"

@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq import directories
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.local.environment import environment
+from mqdlq.local.environment import environment, selected_environment
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +35,25 @@ def test_the_metadata_of_another_airflow_is_not_used(tmp_path: Path) -> None:
     assert {name: value for name, value in prepared.items() if name.startswith(theirs)} == {
         theirs: f"sqlite:///{tmp_path / 'airflow' / 'airflow.db'}"
     }
+
+
+DATABASE = "postgresql+psycopg://airflow@db.example.com/airflow"
+
+
+def test_the_metadata_that_the_caller_names_are_used_by_all_but_mqdlq_run(tmp_path: Path) -> None:
+    name = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+    named = selected_environment({name: DATABASE})
+
+    assert (named["AIRFLOW_HOME"], named[name]) == (str(tmp_path / "airflow"), DATABASE)
+    assert named[f"{name}_ASYNC"] == DATABASE  # else Airflow asks for asyncpg
+    assert name not in selected_environment({f"{name}_CMD": "cat a"})
+    assert environment({name: DATABASE})[name].startswith("sqlite:///")
+
+
+@pytest.mark.parametrize("name", ["AIRFLOW_HOME", "AIRFLOW_CONFIG"])
+def test_an_airflow_that_the_caller_names_is_left_as_it_is(name: str) -> None:
+    assert selected_environment({name: "/elsewhere"}) == {name: "/elsewhere"}
+    assert environment({name: "/elsewhere"}).get(name) != "/elsewhere"
 
 
 def test_connections_of_the_caller_override_the_defaults() -> None:

@@ -44,11 +44,11 @@ class Place:
         return {**os.environ, **own}
 
     def run(
-        self, rules: str, conf: str = "{}", **environment: str
+        self, rules: str, conf: str = "{}", handler: str = "small", **environment: str
     ) -> subprocess.CompletedProcess[str]:
         (self.directory / "rules" / "small.rules").write_text(rules)
         return subprocess.run(
-            [sys.executable, "-m", "mqdlq.local.foreground", "small", conf],
+            [sys.executable, "-m", "mqdlq.local.foreground", handler, conf],
             env={**self.environment(), **environment},
             capture_output=True,
             text=True,
@@ -130,6 +130,42 @@ if "mqdlq.local.dags_test" in sys.orig_argv:
 """
 
 
+def test_a_run_with_wait_is_followed_until_nothing_arrives(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQDLQ_HOME", str(place.directory))
+    world = World(place.directory)
+    world.mqsc("DEFINE QLOCAL(LATER) DEFPSIST(YES)\nDEFINE QLOCAL(LATER.DLQ) DEFPSIST(YES)")
+    world.mqsc("DEFINE QLOCAL(LATER.STATE) DEFPSIST(YES)")
+    (place.directory / "rules" / "later.rules").write_text(
+        "INPUTQ(LATER.DLQ) WAIT(12)\nACTION(FWD) FWDQ(LATER) HEADER(NO)\n"
+    )
+    (place.directory / "rules" / "later.yaml").write_text(
+        "connection: mq_demo\nrules: later.rules\nstate_queue: LATER.STATE\n"
+    )
+    world.dead_letter(b"first", on="LATER.DLQ")
+    lines = []
+    with subprocess.Popen(
+        [sys.executable, "-m", "mqdlq.local.foreground", "later", "{}"],
+        env=place.environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            lines.append(line)
+            # After the first snapshot, so that it belongs to no run yet.
+            if line.endswith("  report\n") and world.depths("LATER") == (1,):
+                world.dead_letter(b"second", on="LATER.DLQ")
+
+    said = "".join(lines)
+    assert running.returncode == 0, said
+    assert world.bodies("LATER") == [b"first", b"second"]
+    goes_on = "WAIT continues: the next run waits for messages that arrive after this one"
+    assert said.count(goes_on) == 2
+    assert "no messages on LATER.DLQ of QM1: nothing to do" in said.rpartition(goes_on)[2]
+
+
 def test_output_in_another_encoding_does_not_end_a_run(place: Place, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(STRANGE_OUTPUT)
 
@@ -149,6 +185,54 @@ def test_a_foreground_run_fails_at_once_if_the_queue_manager_is_not_available(pl
     assert "the next one begins" not in done.stdout
 
 
+OPEN_ELSEWHERE = "MQOPEN of queue DLQ failed: MQRC_OBJECT_IN_USE (2042) [MQDLQ-100]"
+INHIBITED = "MQGET (browse) of queue DLQ failed: MQRC_GET_INHIBITED (2016) [MQDLQ-100]"
+
+
+def test_a_run_says_why_it_failed_and_that_nothing_was_touched(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQDLQ_HOME", str(place.directory))
+    world = World(place.directory)
+    world.clear("DLQ")
+    world.dead_letter(dest_q="PAYMENTS")
+    world.mqsc("ALTER QLOCAL(DLQ) GET(DISABLED)")
+    inhibited = place.run("WAIT(NO)\nACTION(RETRY)\n")
+    world.mqsc("ALTER QLOCAL(DLQ) GET(ENABLED)")
+    with world.connect() as other:
+        held = other.open("DLQ", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
+        in_use = place.run("WAIT(NO)\nACTION(RETRY)\n")
+        other.close(held)
+    world.clear("DLQ")
+
+    for done, head in (
+        (
+            inhibited,
+            (
+                "The run ended at snapshot before it took a snapshot; nothing was touched."
+                f" Why: stage snapshot failed: {INHIBITED}"
+                " Next: ask who inhibited gets, then set GET(ENABLED);"
+            ),
+        ),
+        (
+            in_use,
+            (
+                "The run ended at execute: none of 1 message was acted on; nothing was touched."
+                f" Why: stage execute failed: {OPEN_ELSEWHERE}"
+                " Next: find it: DISPLAY QSTATUS;"
+            ),
+        ),
+    ):
+        assert done.returncode == 1
+        assert f"{head} then clear the task, or run the handler again Run small-" in " ".join(
+            done.stdout.split()
+        )
+        assert "add up" not in done.stdout
+    database = place.directory / "airflow" / "airflow.db"
+    query = "SELECT task_id FROM xcom WHERE key = 'failure' ORDER BY timestamp"
+    assert rows(database, query)[-2:] == [("snapshot",), ("execute",)]
+
+
 def test_a_bad_line_in_the_rules_fails_the_first_task_and_nothing_is_recorded(
     place: Place,
 ) -> None:
@@ -157,7 +241,7 @@ def test_a_bad_line_in_the_rules_fails_the_first_task_and_nothing_is_recorded(
     assert done.returncode == 1
     assert f"failed: {place.directory}/rules/small.rules:1:" in done.stdout
     assert "The run failed at sense; nothing was touched." in done.stdout
-    assert "Why: stage sense failed; /" in done.stdout.rpartition("FAILED")[2]
+    assert "Why: stage sense failed: /" in done.stdout.rpartition("FAILED")[2]
     assert "  snapshot" not in done.stdout
 
 
@@ -197,6 +281,19 @@ KEY = "0" * 64
             ),
         ),
         (
+            {
+                "action": "ACTION(RETRY)",
+                "message_keys": [KEY],
+                "repair": {"CodedCharSetId": 1208},
+                "why": "ticket 4711",
+            },
+            (
+                "a repair needs an approval, which nobody can give to a run in the foreground;"
+                " start it in Airflow, where a person can approve its plan, or make a dry run"
+                " [MQDLQ-526]"
+            ),
+        ),
+        (
             {"rules": "new.rules"},
             (
                 "{rules}/new.rules: the rules table cannot be read: No such file or directory"
@@ -212,6 +309,39 @@ def test_an_invalid_action_or_a_missing_table_is_refused_before_anything_starts(
 
     said = text.replace("{rules}", f"{place.directory}/rules")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"--conf: {said}\n")
+
+
+def test_an_undefined_connection_is_refused_before_a_run_is_created(place: Place) -> None:
+    (place.directory / "rules" / "never.yaml").write_text("connection: mq_nowhere\nrules: none\n")
+
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", handler="never")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "mqdlq: connection 'mq_nowhere' is not defined in this Airflow, neither in the environment"
+        " nor in its metadata database; define it, or run the command where it is defined"
+        " [MQDLQ-124]\n"
+    )
+    assert_no_run_was_created(place, "mq_dlq_never")
+
+
+def test_a_restoration_of_an_unknown_run_is_refused_before_a_run_is_created(place: Place) -> None:
+    conf = {"handler": "small", "run": "small-nope"}
+
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps(conf), handler="restore")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "mqdlq: the archive has no copy by run small-nope of handler small; mqdlq restore list"
+        " shows its copies [MQDLQ-704]\n"
+    )
+    assert_no_run_was_created(place, "mq_dlq_restore")
+
+
+def assert_no_run_was_created(place: Place, dag_id: str) -> None:
+    query = f"SELECT run_id FROM dag_run WHERE dag_id = '{dag_id}'"  # noqa: S608 (our own text)
+    assert rows(place.directory / "airflow" / "airflow.db", query) == []
+    assert not list((place.directory / "logs").glob(f"{dag_id.removeprefix('mq_dlq_')}-*.log"))
 
 
 def test_apply_is_refused_for_a_run_that_is_not_a_backfill(place: Place) -> None:

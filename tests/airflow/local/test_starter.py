@@ -14,14 +14,17 @@ from mqdlq.airflow.operators.options import started_by
 from mqdlq.directories import account
 
 
-def run(kind: str, user: str | None = None, *assets: str) -> Any:
+def run(kind: str, user: str | None = None, *assets: str, cleared: int = 0) -> Any:
     events = [SimpleNamespace(asset=SimpleNamespace(name=name)) for name in assets]
     return {
+        "params": {},
         "dag_run": SimpleNamespace(
+            run_id="run-7",
             run_type=SimpleNamespace(value=kind),
             triggering_user_name=user,
             consumed_asset_events=events,
-        )
+            clear_number=cleared,
+        ),
     }
 
 
@@ -32,6 +35,13 @@ def run(kind: str, user: str | None = None, *assets: str) -> Any:
         (run("manual"), "somebody in Airflow"),
         (run("scheduled"), "the schedule"),
         (run("backfill", "bert"), "a backfill of bert"),
+        (
+            run("backfill", "bert", cleared=1),
+            (
+                "a backfill of bert over run-7, which Airflow skips unless the backfill reprocesses"
+                " completed runs"
+            ),
+        ),
         (run("operator_triggered", "alice"), "another DAG, for alice"),
         (run("operator_triggered"), "another DAG"),
         (run("asset_materialization", "alice"), "alice in Airflow"),

@@ -147,6 +147,28 @@ def test_a_note_without_room_stays_as_it_is(session: Session) -> None:
     assert run.note == "x" * (MOST - 10)
 
 
+def test_a_failed_run_without_a_report_gets_the_words_of_its_failed_tasks(
+    session: Session,
+) -> None:
+    """A restoration has no report; a task whose process was killed has left no words."""
+    run = ended_run(session, {"note": "Why: `it broke`", "attention": ""})
+    session.execute(XComModel.__table__.update().values(task_id="restore_demo"))
+    session.execute(TaskInstance.__table__.update().values(task_id="restore_demo", state="failed"))
+    session.commit()
+
+    on_dag_run_failed(run, "")
+    noted = run.note
+    session.execute(XComModel.__table__.delete())
+    on_dag_run_failed(run, "")
+
+    assert noted == "mqdlq: Failed. Why: `it broke`"
+    assert run.note == (
+        "mqdlq: Failed. stage restore_demo failed: it was stopped, marked as failed by a person, or"
+        " its process ended before it could say why; see the log of task restore_demo in Airflow"
+        " [MQDLQ-850]"
+    )
+
+
 @pytest.mark.parametrize("words", [None, "text", ["a"]])
 def test_a_run_without_a_report_gets_no_note(session: Session, words: Any) -> None:
     run = ended_run(session, words)

@@ -68,6 +68,16 @@ def test_axe_core_finds_faults_where_they_are(page: Page, address: str) -> None:
     assert {fault.partition(":")[0] for fault in axe.findings(page)} >= {"image-alt", "label"}
 
 
+def test_the_overview_shows_all_its_columns_in_a_window_of_1440_pixels(
+    page: Page, address: str
+) -> None:
+    page.emulate(width=1440)
+    open_page(page, address, "/", "admin")
+
+    hidden = "[...document.querySelectorAll('.wide')].map(one => one.scrollWidth - one.clientWidth)"
+    assert page.run(hidden) == [0]
+
+
 def test_no_page_is_wider_than_a_narrow_window(page: Page, address: str, shown: list[str]) -> None:
     page.emulate(width=NARROW)
     wide = {}

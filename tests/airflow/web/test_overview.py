@@ -7,10 +7,15 @@ import re
 
 import pytest
 
+from mqdlq import directories
+from mqdlq.lake import storage
+from mqdlq.lake.works import RecordedWork, record_work
+from mqdlq.model import WorkNumber
 from mqdlq.stages.report.wording import visible
 from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.demo_world import FAILED, HOSTILE, LAST, WAITING
 from tests.support.web.page_text import words_of
+from tests.support.world import NOON
 
 
 def rows_of(page: str) -> dict[str, str]:
@@ -32,6 +37,23 @@ def test_the_overview_lists_each_handler_with_its_state(airflow: AirflowApp) -> 
     assert "Never ran" in rows["never"]
     assert f"/runs/{WAITING}#approval" in answer.text
     assert 'href="/mqdlq/?state=approval"' in answer.text
+
+
+def test_the_overview_says_that_the_ledger_is_older_than_the_lake(airflow: AirflowApp) -> None:
+    assert "older than the lake" not in airflow.client("viewer").get("/mqdlq/").text
+    lost = RecordedWork(WorkNumber(99, 1, "lost"), "secret-run", NOON)
+    record_work(directories.lake(), lost)
+    try:
+        words = words_of(airflow.client("viewer").get("/mqdlq/").text)
+    finally:
+        storage.remove_directory(f"{directories.lake()}/ledger")
+
+    assert (
+        "The ledger is older than the lake, which has work of 2026-11-21 12:00:00 UTC that the"
+        " ledger does not know: this page shows an old state, and no handler acts. Put the newer"
+        " ledger back, or take this one on with mqdlq ledger take-on ."
+    ) in words
+    assert "secret" not in words
 
 
 def test_a_handler_that_the_person_may_not_read_is_nowhere(airflow: AirflowApp) -> None:

@@ -16,7 +16,8 @@ from unittest.mock import patch
 import pyarrow.parquet as pq
 import pytest
 
-from mqdlq.ledger import Ledger, RampState, Subject, open_ledger
+from mqdlq.failures import Failure
+from mqdlq.ledger import Ledger, RampState, RecordedVerdict, Subject, open_ledger
 from mqdlq.model import RampPhase
 from mqdlq.web import requests
 from mqdlq.web.app import application
@@ -52,7 +53,10 @@ def test_the_list_has_every_run_with_its_verdict(airflow: AirflowApp) -> None:
     assert "4 runs" in text
     places = [text.index(run) for run in (FAILED, LAST, FIRST, DRY)]
     assert places == sorted(places)
-    assert "Failed 9 messages" in text
+    assert (
+        "Failed The run ended at execute: none of 9 messages was acted on; nothing was touched."
+        in text
+    )
     assert "dry run" in text
     assert "✓ the account adds up" in text
     assert "✗ the account does not add up" in text
@@ -125,16 +129,17 @@ def test_a_failed_run_names_the_failure_and_the_messages_without_an_outcome(
     text = text_of(airflow, f"{DEMO}/runs/{FAILED}?outcome=none")
 
     assert "stage execute failed" in text
-    assert "✗ It does not add up." in text
+    assert "There is no account: no unit of work was begun, and nothing was touched." in text
     assert "Messages 3 that fit the filters" in text
 
 
-def test_settled_messages_keep_their_outcomes_in_a_run_that_broke_off(airflow: AirflowApp) -> None:
+def test_the_page_of_a_run_that_touched_nothing_has_no_account(
+    airflow: AirflowApp,
+) -> None:
     text = text_of(airflow, f"{DEMO}/runs/{FAILED}")
 
-    assert "3 of 9 messages have no outcome: messages 3-4, 9" in text
-    assert "9 messages in the snapshot = 6 accounted for. ✗ It does not add up." in text
-    assert "6 messages kept the outcome of an earlier run." in text
+    assert "The snapshot has 9 messages." in text
+    assert "add up" not in text
 
 
 def test_a_run_that_waits_for_an_approval_is_not_judged(airflow: AirflowApp) -> None:
@@ -234,9 +239,33 @@ def test_a_rule_leads_to_its_messages(airflow: AirflowApp) -> None:
     assert "Messages 2 that fit the filters" in text_of(airflow, f"{DEMO}/runs/{LAST}?rule=3")
 
 
+def verdict_of(ledger: Ledger, run_id: str) -> RecordedVerdict:
+    found = ledger.accounts.verdict_of(run_id)
+    assert found is not None
+    return found
+
+
+def test_the_page_has_the_error_of_each_stage_and_the_next_step(
+    airflow: AirflowApp, own_world: World
+) -> None:
+    failure = Failure("snapshot", "MQGET failed [MQDLQ-100]", "MQDLQ-100", "set GET(ENABLED)")
+    ledger = own_world.ledger
+    why = f"stage execute failed: {failure.why}"
+    ledger.accounts.record_verdict(FAILED, replace(verdict_of(ledger, FAILED), why=why), {})
+    for run_id in (FAILED, LAST, "restore-1"):
+        ledger.runs.record_failure(run_id, "demo", replace(failure, task="execute"), NOON)
+
+    shown = "task execute: MQGET failed [MQDLQ-100] Next: set GET(ENABLED)"
+    assert shown in text_of(airflow, f"{DEMO}/runs/{FAILED}")
+    assert shown in text_of(airflow, f"{DEMO}/runs/restore-1")
+    assert shown not in text_of(airflow, f"{DEMO}/runs/{LAST}")  # a later attempt succeeded
+
+
 def test_faults_are_shown_and_never_hidden(airflow: AirflowApp, own_world: World) -> None:
     ledger: Ledger = own_world.ledger
-    ledger.runs.record_refusal("demo-manual__bad", "demo", "no such table: x.rules", NOON)
+    ledger.runs.record_failure(
+        "demo-manual__bad", "demo", Failure("sense", "no such table: x.rules"), NOON
+    )
     snapshot = ledger.snapshots.of_run(FIRST)
     assert snapshot is not None
     (Path(snapshot.location) / "_MANIFEST.json").unlink()
@@ -275,7 +304,9 @@ def test_a_refused_run_leads_to_its_dag_run_if_airflow_has_it(
     at, name = "2026-11-21T02", "mq_dlq_demo"
     for minute in (49, 50):
         refused = f"demo-manual__{at}-{minute}-22"
-        own_world.ledger.runs.record_refusal(refused, "demo", "no such table", NOON)
+        own_world.ledger.runs.record_failure(
+            refused, "demo", Failure("sense", "no such table"), NOON
+        )
     with create_session() as session:
         dag: Any = SerializedDagModel.get_dag(name)
         dag.create_dagrun(

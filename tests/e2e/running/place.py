@@ -26,9 +26,9 @@ TABLES: Final = {
     "race": _WAIT,
     "change": _WAIT,
     "outlive": _WAIT,
+    "onward": "WAIT(40) RETRYINT(2)\nDESTQ(PAYMENTS) ACTION(RETRY)\n",
     "always": "RETRYINT(2)\nDESTQ(PAYMENTS) ACTION(RETRY)\n",
     "event": "RETRYINT(2)\nDESTQ(PAYMENTS) ACTION(RETRY)\n",
-    "night": "WAIT(NO) RETRYINT(2)\nDESTQ(PAYMENTS) ACTION(IGNORE)\n",
     "retry": (
         "WAIT(NO) RETRYINT(14)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(2)\n"
         "DESTQ(CLOSED) ACTION(FWD) FWDQ(PARKED)\n"
@@ -47,8 +47,8 @@ KEYS: Final = {
     "silent": "approval: {discard: yes, timeout: PT30S}\n",
     "always": "schedule: '@continuous'\nrescan_interval: P1D\n",
     "event": "schedule: event\nrescan_interval: P1D\n",
-    # Scheduled runs find nothing new, and leave the queue to the backfills.
-    "night": "schedule: '0 * * * *'\nrescan_interval: P1D\n",
+    # Nothing else could take the second message.
+    "onward": "schedule: '0 0 1 1 *'\n",
     "retry": "task_retries: 2\n",
     "ramp": "ramp: {steps: [1, 3], watch: PT12S}\n",
 }
@@ -67,9 +67,6 @@ class Place:
             (self.rules / f"{name}.yaml").write_text(
                 f"connection: mq_long\nrules: {name}.rules\n{KEYS.get(name, '')}"
             )
-        (self.rules / "new.rules").write_text(
-            "INPUTQ(DLQ.NIGHT) WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n"
-        )
 
     def put(self, handler: str, dest_q: str) -> None:
         """Put a dead letter for this destination on a handler's queue."""

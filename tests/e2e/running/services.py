@@ -114,36 +114,11 @@ class Airflow:
         path = f"/dags/mq_dlq_{handler}/dagRuns/{run_id}/taskInstances/{task}/logs/{attempt}"
         return str(self.get(path)["content"])
 
-    def backfill(self, handler: str, window: dict[str, str], conf: dict[str, Any]) -> None:
-        """Run a backfill to its end; what has been run before is run again."""
-        asked = {
-            "dag_id": f"mq_dlq_{handler}",
-            "dag_run_conf": conf,
-            "max_active_runs": 1,
-            "reprocess_behavior": "completed",
-            "run_backwards": False,
-            **window,
-        }
-        answer = self.call("POST", "/backfills", **asked)
-        assert answer.status_code == 200, answer.text
-        path = f"/backfills/{answer.json()['id']}"
-        self.wait(lambda: self.get(path)["completed_at"] is not None, 300)
-
     # -- what came of it
 
     def outcomes(self, handler: str, run_id: str) -> dict[str, int]:
         with self.ledger() as ledger:
             found = ledger.outcomes.of_run(ledger_run_id(handler, run_id)).values()
-        return dict(Counter(str(fact.outcome) for fact in found))
-
-    def outcomes_of_backfill(self, handler: str, run_id: str) -> dict[str, int]:
-        """Return the outcomes of the last time that a backfill has run this."""
-        cleared = 0
-        with self.ledger() as ledger:
-            base = f"{ledger_run_id(handler, run_id)}-backfill"
-            while ledger.runs.get(f"{base}-{cleared + 1}") is not None:
-                cleared += 1
-            found = ledger.outcomes.of_run(f"{base}-{cleared}").values()
         return dict(Counter(str(fact.outcome) for fact in found))
 
     @contextmanager

@@ -23,7 +23,7 @@ This page is for people who query the ledger or read the JSON report with a prog
 ## Ledger
 
 The ledger is a SQL database (SQLite or PostgreSQL). Runs only add rows; they change
-none, except in `meters`.
+none, except in `meters` and `epochs`.
 Times are in UTC. Query it with a user that can only read. An upgrade may change the tables; the
 [changelog](../../CHANGELOG.md) says how.
 
@@ -46,6 +46,7 @@ _MEANINGS: Final = {
     "audit": "events that no other table records, and the approvals of pruned runs",
     "causes": "the causes of the messages in a run's snapshot ([what a cause is](causes.md))",
     "compact_snapshots": "how many messages of a snapshot were settled earlier",
+    "epochs": "the last number of a pass or restoration, and who took on an older ledger",
     "evidence_checks": "comparisons of a queue with its stream queue or statistics, as hints",
     "holds": "legal holds on a handler, a run or a message",
     "learned": "an outcome of an earlier run that a later run found out",
@@ -65,7 +66,7 @@ _MEANINGS: Final = {
     "prunings": "snapshots that retention removed from the lake",
     "repairs": "the changes of each message that a run repairs, or why it does not",
     "ramp_states": "each state of the ramp or breaker of a cause and a target",
-    "refusals": "why a run could not begin",
+    "failures": "why attempts of tasks failed; the run of a failed `sense` need not be in `runs`",
     "released_holds": "who removed a legal hold, and why",
     "restoration_states": "each state of each archived copy in a restoration",
     "restorations": "who asked to restore which copies to which queue",

@@ -65,7 +65,7 @@ class Links(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == "form" and self._action is not None:
             query = urlencode({name: value for name, value in self._fields.items() if name})
-            self.found.append(f"{self._action}?{query}")
+            self.found.append(f"{self._action.partition('#')[0]}?{query}")
             self._action = None
 
 

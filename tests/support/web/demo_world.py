@@ -165,7 +165,7 @@ def _last_runs(world: World) -> None:
     run(world, "demo", LAST)
     world.clock.sleep(1200)
     dead_letter(world, "PAYMENTS", Q_FULL, "late", put_appl_name="payments-in")
-    run(world, "demo", FAILED, fault="MQCMIT:1:2009:after")
+    run(world, "demo", FAILED, fault="MQOPEN[DLQ]:1:2009:before")
 
 
 def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 from sqlalchemy import event
 
 from mqdlq.ledger import (
+    AcceptedPlan,
     Approval,
     Ledger,
     Look,
@@ -20,7 +22,7 @@ from mqdlq.ledger import (
     Sighting,
     TakenSnapshot,
 )
-from mqdlq.model import DEPARTED, Outcome, Trait
+from mqdlq.model import DEPARTED, Disposition, Outcome, Trait
 from tests.support.run_records import NOON, run_record
 
 
@@ -28,7 +30,8 @@ from tests.support.run_records import NOON, run_record
 class RecordedRun:
     """A run to record: `outcomes` by number, or None for a run whose tasks are not done.
 
-    Without work, only the look is recorded. `verdict` "" means that no report was written.
+    Without work, only the look is recorded. `verdict` "" means that no report was written. A run
+    that asks for an approval has a plan for `planned` of its messages.
     """
 
     handler: str = "demo"
@@ -44,6 +47,7 @@ class RecordedRun:
     why: str = ""
     adds_up: bool | None = True
     asks: bool = False
+    planned: int = 3
     max_depth: int | None = 5000
     rule: int = 1
     run: Mapping[str, Any] = field(default_factory=dict)
@@ -67,11 +71,19 @@ class RecordedRun:
         )
         ledger.snapshots.record(taken)
         if self.asks:
+            kinds = [Disposition.PLANNED] * self.planned
+            kinds += [Disposition.UNMATCHED] * (self.depth - self.planned)
+            rows = [(place, self._key(place), kind) for place, kind in enumerate(kinds, start=1)]
+            plan = AcceptedPlan(run.run_id, f"{run.run_id}-plan", "0" * 64, "lake", self.at)
+            ledger.plans.record(run, plan, rows)
             asked = Approval("0" * 64, ("discards",), "asked", "", self.at + timedelta(seconds=3))
             ledger.plans.record_approval(run.run_id, asked)
         if self.outcomes is not None:
             self._close(run, self.outcomes, ledger)
         return run
+
+    def _key(self, place: int) -> bytes:
+        return hashlib.sha256(f"{self.run_id} {place}".encode()).digest()
 
     def _close(self, run: Run, outcomes: Mapping[Outcome, int], ledger: Ledger) -> None:
         there = sum(number for outcome, number in outcomes.items() if outcome not in DEPARTED)

@@ -43,15 +43,19 @@ OFFLINE = {
 LEDGER = {
     *(("report",), ("restore", "list"), ("snapshots", "list"), ("snapshots", "prune")),
     *(("prune",), ("hold", "add"), ("hold", "remove"), ("hold", "list")),
+    *(("ledger", "status"), ("ledger", "take-on")),
 }
 LAKE = {
+    *(("report",), ("restore", "list"), ("ledger", "status"), ("ledger", "take-on")),
     ("shadow",),
     ("rules", "suggest"),
     *(("snapshots", name) for name in ("list", "show", "prune", "import", "payload")),
 }
+CREATING = {("snapshots", "import"), ("qm", "create"), ("ledger", "take-on")}
+"""The commands that create a missing home."""
 IN_AIRFLOW = {
     *(("run",), ("check",), ("restore", "run"), ("airflow",)),
-    *(("connection", "add"), ("connection", "test"), ("init",)),
+    *(("connection", "add"), ("connection", "test"), ("init",), ("backfill",)),
 }
 """The commands that become processes of Airflow's side."""
 
@@ -230,6 +234,7 @@ KINDS = {
             ("run",),
             ("check",),
             ("restore", "run"),
+            ("backfill",),
             ("prune",),
             ("hold", "add"),
             ("backout-advice",),
@@ -240,11 +245,12 @@ KINDS = {
 
 @cache
 def healthy() -> Path:
-    """Create a home with the demo's queue manager once; tests copy it."""
+    """Create a home with the demo's queue manager and a ledger once; tests copy it."""
     place = Path(tempfile.mkdtemp(prefix="mqdlq-healthy-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     environment = {**os.environ, "MQDLQ_HOME": str(place / "home")}
-    subprocess.run([sys.executable, "-m", "mqdlq.local.demo"], env=environment, check=True)
+    for module in ("mqdlq.local.demo", "mqdlq.ledger"):
+        subprocess.run([sys.executable, "-m", module], env=environment, check=True)
     return place / "home"
 
 
@@ -339,6 +345,31 @@ def test_every_command_reports_a_broken_home(
     assert set(reporting) == kind.commands
     assert set(reporting.values()) <= {1, 2}
     assert digests(place) == before
+
+
+def test_a_mistyped_home_is_reported_and_not_created(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQDLQ_HOME", f"{place}/mistyped")
+    reporting = {}
+
+    for path in all_commands().keys() - CREATING:
+        code, printed = called(path, in_airflow=False)
+        if printed.endswith("[MQDLQ-263]\n"):
+            reporting[path] = code, printed
+        assert not (place / "mistyped").exists(), path
+
+    assert set(reporting) == LEDGER - CREATING
+    assert set(reporting.values()) == {
+        (
+            1,
+            (
+                f"mqdlq: the ledger sqlite:///{place}/mistyped/ledger.db cannot be used: the file"
+                " does not exist; correct MQDLQ_HOME, or MQDLQ_LEDGER_URL if it is set, or start a"
+                " run: `mqdlq run HANDLER` [MQDLQ-263]\n"
+            ),
+        )
+    }
 
 
 def test_no_message_moves_while_the_ledger_cannot_be_used(

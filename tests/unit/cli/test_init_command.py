@@ -20,12 +20,18 @@ SPARK = (
     ' --conn-extra \'{"deploy-mode": "client"}\'  # unless it is defined'
 )
 
+TRIGGER = (
+    "  airflow dags trigger mq_dlq_{} --conf '{{\"dry_run\": true}}'"
+    "  # reports, and moves no message"
+)
+
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Define the connection mq_one to the queue manager QM1, in a shell without an Airflow."""
     for name in ("AIRFLOW_HOME", "MQDLQ_RULES_DIR"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "state"))
     document = {"conn_type": "ibmmq", "extra": EXTRA}
     monkeypatch.setenv("AIRFLOW_CONN_MQ_ONE", json.dumps(document))
@@ -33,6 +39,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     embedded_mq.create("QM1")
     embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(ONE.DLQ); ALTER QMGR DEADQ(ONE.DLQ)")
     return tmp_path
+
+
+def in_own_airflow(place: Path, handler: str, *connection: str) -> list[str]:
+    return [
+        f"  export AIRFLOW_HOME={place}/airflow AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL=1",
+        f"  mkdir -p {place}/airflow/dags",
+        f"  ln -s {place}/dlq/mq_dlq.py {place}/airflow/dags/mq_dlq.py",
+        *connection,
+        f"  {SPARK}",
+        "  airflow standalone  # or restart your services, in this shell; the rest in another one",
+        f"  airflow dags unpause mq_dlq_{handler}",
+        TRIGGER.format(handler),
+    ]
 
 
 def failure(options: Options) -> str:
@@ -49,6 +68,7 @@ def test_the_only_connection_names_queue_manager_and_queue(place: Path) -> None:
         "  dlq/handlers/qm1.yaml",
         "  dlq/handlers/qm1.rules",
         "  dlq/mq_dlq.py",
+        "  dlq/.airflowignore",
         "  dlq/qm1.connections.yaml",
         "  dlq/docker-compose.mqdlq.yaml",
         "The dead-letter queue of QM1 is ONE.DLQ.",
@@ -56,6 +76,9 @@ def test_the_only_connection_names_queue_manager_and_queue(place: Path) -> None:
         f"  export MQDLQ_RULES_DIR={place}/dlq/handlers",
         "  mqdlq run qm1 --conf '{\"dry_run\": true}'  # reports, and moves no message",
         "  mqdlq run qm1",
+        "Or in your own Airflow:",
+        f"  export MQDLQ_RULES_DIR={place}/dlq/handlers",
+        *in_own_airflow(place, "qm1"),
     ]
     assert "connection: mq_one\n" in (place / "dlq/handlers/qm1.yaml").read_text(encoding="utf-8")
 
@@ -67,7 +90,7 @@ def test_a_queue_manager_that_does_not_answer_is_reported(
 
     printed = list(start(Options("dlq", connection="mq_one", handler="orders")))
 
-    assert printed[6] == (
+    assert printed[7] == (
         "The dead-letter queue is not known yet: MQCONN of queue manager QM1 failed:"
         " MQRC_Q_MGR_NAME_ERROR (2058) [MQDLQ-100]"
     )
@@ -80,7 +103,7 @@ def test_without_a_connection_the_next_command_defines_one(
 
     printed = list(start(Options("dlq", queue_manager="QM2", queue="TWO.DLQ")))
 
-    assert printed[6:] == [
+    assert printed[7:] == [
         "The connection mq_qm2 is not defined: host, channel and user below are examples.",
         "Next:",
         f"  export MQDLQ_HOME={place}/dlq/var MQDLQ_RULES_DIR={place}/dlq/handlers",
@@ -92,6 +115,14 @@ def test_without_a_connection_the_next_command_defines_one(
         "  mqdlq check qm2  # if the state queue is missing: DEFINE QLOCAL(MQDLQ.STATE)",
         "  mqdlq run qm2 --conf '{\"dry_run\": true}'  # reports, and moves no message",
         "  mqdlq run qm2",
+        "Or in your own Airflow:",
+        f"  export MQDLQ_HOME={place}/dlq/var MQDLQ_RULES_DIR={place}/dlq/handlers",
+        *in_own_airflow(
+            place,
+            "qm2",
+            "  mqdlq connection add mq_qm2 --queue-manager QM2 --channel DLQ.SVRCONN"
+            " --host mq.example.com --user dlq",
+        ),
     ]
 
 
@@ -103,14 +134,29 @@ def test_in_an_airflow_the_next_commands_are_airflows(
     outside = list(start(Options("dlq")))
     inside = list(start(Options("airflow/dags/mqdlq")))
 
-    trigger = "  airflow dags trigger mq_dlq_qm1 --conf '{\"dry_run\": true}'"
-    assert outside[8:] == [
+    assert outside[9:] == [
         f"  export MQDLQ_RULES_DIR={place}/dlq/handlers",
-        f"  ln -s {place}/dlq {place}/airflow/dags/mqdlq",
+        f"  ln -s {place}/dlq/mq_dlq.py {place}/airflow/dags/mq_dlq.py",
         f"  {SPARK}",
         "  airflow dags unpause mq_dlq_qm1",
-        f"{trigger}  # reports, and moves no message",
+        TRIGGER.format("qm1"),
     ]
+    assert not [line for line in inside if "ln -s" in line]
+
+
+def test_airflow_looks_for_no_dag_in_the_home(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`mqdlq run` of an installed package writes a DAG file with the same DAG ids there."""
+    monkeypatch.delenv("MQDLQ_HOME")
+    monkeypatch.delenv("AIRFLOW_CONN_MQ_ONE")
+    beside = list(start(Options("dlq", queue_manager="QM5")))
+    monkeypatch.delenv("MQDLQ_HOME")
+    inside = list(start(Options("airflow/dags/mqdlq", queue_manager="QM6")))
+
+    assert any(f"MQDLQ_HOME={place}/dlq/var " in line for line in beside)
+    assert (place / "dlq" / ".airflowignore").read_text(encoding="utf-8").splitlines()[1:] == [
+        "var/"
+    ]
+    assert any(f"MQDLQ_HOME={place}/airflow/mqdlq " in line for line in inside)
     assert not [line for line in inside if "ln -s" in line]
 
 

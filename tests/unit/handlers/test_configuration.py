@@ -302,6 +302,15 @@ def test_an_approval_must_end_before_the_plan_is_too_old(tmp_path: Path) -> None
             ),
         ),
         (
+            "approvers: alice\n",
+            (
+                "h.yaml:3:12: approvers: 'alice' is not a list of the ids of users; expected, for"
+                " example, [alice, bob] [MQDLQ-301]\n"
+                "    approvers: alice\n"
+                "               ~~~~^"
+            ),
+        ),
+        (
             "max_active_runs: 0\n",
             (
                 "h.yaml:3:18: max_active_runs: Input should be greater than or equal"

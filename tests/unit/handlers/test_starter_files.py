@@ -75,7 +75,7 @@ def test_the_dag_file_has_three_lines_and_names_its_own_directory(tmp_path: Path
 
     text = (tmp_path / "mq_dlq.py").read_text(encoding="utf-8")
     assert len(text.splitlines()) == 3
-    assert 'handler_dags(Path(__file__).with_name("handlers"))' in text
+    assert 'handler_dags(Path(__file__).resolve().with_name("handlers"))' in text
 
 
 def test_the_command_that_adds_the_connection_has_all_its_settings() -> None:

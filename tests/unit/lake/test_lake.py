@@ -18,6 +18,7 @@ import pytest
 from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.headers import MessageDescriptor, header_row
+from mqdlq.lake import files
 from mqdlq.lake.schema import HEADERS, PLAN
 from mqdlq.lake.storage import new_file
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
@@ -105,7 +106,8 @@ def test_the_manifest_of_a_finished_snapshot_describes_its_content(root: str) ->
         rules_digest="d",
         rules_text="ACTION(RETRY)",
         payload="none",
-        schema_version=5,
+        files=lake.read_manifest(directory).files,
+        schema_version=6,
     )
 
 
@@ -323,7 +325,7 @@ def test_an_invalid_description_is_rejected(
     ("text", "fault"),
     [
         ("x", " is not JSON: Expecting value: line 1 column 1 (char 0) [MQDLQ-423]"),
-        ("[]", ": expected schema_version 1 to 5, found None [MQDLQ-424]"),
+        ("[]", ": expected schema_version 1 to 6, found None [MQDLQ-424]"),
     ],
 )  # fmt: skip
 def test_an_invalid_manifest_is_rejected(tmp_path: Path, text: str, fault: str) -> None:
@@ -370,3 +372,52 @@ def test_a_snapshot_is_found_by_its_id(tmp_path: Path) -> None:
     with pytest.raises(LakeError) as caught:
         lake.find_snapshot(str(tmp_path), "s8")
     assert str(caught.value) == f"{tmp_path} holds no finished snapshot s8 [MQDLQ-419]"
+
+
+def test_each_block_that_is_read_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "BLOCK", 4096)
+    directory = take(str(tmp_path), messages=60)
+    part = Path(directory, "headers", "part-00000.parquet")
+    digest = lake.read_manifest(directory).files["headers/part-00000.parquet"]
+    assert digest.length == part.stat().st_size
+    assert len(digest.blocks) == -(-digest.length // 4096) > 2
+    data = bytearray(part.read_bytes())
+    data[4096] ^= 1
+    part.write_bytes(data)
+
+    for read in (
+        lambda: list(lake.snapshot_rows(directory)),
+        lambda: files.verify(lake.Snapshot.at(directory).headers),
+    ):
+        with pytest.raises(LakeError, match="4096 to 8192 were changed"):
+            read()
+
+
+def test_a_missing_file_of_a_snapshot_is_named(tmp_path: Path) -> None:
+    directory = take(str(tmp_path), messages=1)
+    part = Path(directory, "headers", "part-00000.parquet")
+    part.unlink()
+
+    with pytest.raises(LakeError) as missing:
+        list(lake.snapshot_rows(directory))
+
+    assert str(missing.value) == (
+        f"{part} is missing; put the file back from a backup of the lake, or start a new run, which"
+        " takes a new snapshot [MQDLQ-472]"
+    )
+
+
+def test_a_manifest_with_unreadable_digests_is_refused(tmp_path: Path) -> None:
+    directory = take(str(tmp_path), messages=1)
+    place = Path(directory, "_MANIFEST.json")
+    manifest = json.loads(place.read_text(encoding="utf-8"))
+    place.write_text(json.dumps({**manifest, "files": {"headers/a": 1}}), encoding="utf-8")
+
+    with pytest.raises(LakeError) as refused:
+        lake.read_manifest(directory)
+
+    assert str(refused.value) == (
+        f"{place}: files does not have a length and blocks for each file [MQDLQ-473]"
+    )

@@ -43,6 +43,7 @@ NEW_TABLES = {
     "parkings": "settled_lots",
     "parked": "settled_messages",
     "parked_outcomes": "settled_outcomes",
+    "refusals": "failures",
 }
 NEW_COLUMNS = {
     "parking_id": "lot_id",

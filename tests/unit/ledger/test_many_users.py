@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
+from mqdlq.failures import Failure
 from mqdlq.ledger import NewlySettled, Settled, open_ledger
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
@@ -81,7 +82,8 @@ def test_messages_are_settled_while_others_write(ledger_url: str) -> None:
     settled = Settled(Outcome.UNMATCHED, 0, "", "", "")
     with open_ledger(ledger_url) as ledger, open_ledger(ledger_url) as other:
         (message_id,) = accept(ledger, run(), KEY)
-        writing = Thread(target=other.runs.record_refusal, args=("r2", "demo", "no reason", NOON))
+        failure = Failure("sense", "no reason")
+        writing = Thread(target=other.runs.record_failure, args=("r2", "demo", failure, NOON))
 
         def meanwhile(*values: Any) -> None:
             if values[2].startswith("INSERT INTO settled_lots"):
@@ -94,7 +96,7 @@ def test_messages_are_settled_while_others_write(ledger_url: str) -> None:
         )
         writing.join()
 
-        assert other.runs.refusal("r2") == "no reason"
+        assert other.runs.failures("r2") == [(NOON, failure)]
         with ledger.engine.connect() as connection:
             found = connection.scalars(text("SELECT message_id FROM settled_messages")).all()
         assert found == [message_id]

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from mqdlq.failures import Failure
 from mqdlq.ledger import Approval, Ledger, open_ledger
 from mqdlq.model import Outcome
 from tests.support.run_records import NOON
@@ -86,6 +87,19 @@ def test_the_last_account_is_found_behind_runs_that_found_settled_messages(ledge
     assert queue.closed.attention == 2
 
 
+def test_a_run_whose_report_is_not_written_leaves_the_account_before_it(ledger: Ledger) -> None:
+    RecordedRun(name="before").record(ledger)
+    RecordedRun(name="now", at=NOON + HOUR, verdict="").record(ledger)
+
+    (queue,) = ledger.overview.queues()
+
+    assert queue.whole is not None
+    assert (queue.whole.run_id, queue.whole.attention) == ("demo-now", None)
+    assert queue.counted == queue.closed
+    assert queue.counted is not None
+    assert (queue.counted.run_id, queue.counted.attention) == ("demo-before", 2)
+
+
 def test_the_last_account_of_an_empty_queue_is_not_looked_for(ledger: Ledger) -> None:
     RecordedRun(name="work").record(ledger)
     RecordedRun(name="idle", at=NOON + HOUR, depth=0, is_work=False).record(ledger)
@@ -106,6 +120,14 @@ def test_queues_are_ordered_by_handler_queue_manager_and_queue(ledger: Ledger) -
     assert [one.handler for one in ledger.overview.queues("b")] == ["b"]
 
 
+def test_an_open_approval_counts_the_messages_that_its_plan_acts_on(ledger: Ledger) -> None:
+    RecordedRun(asks=True, outcomes=None, depth=3998, planned=666).record(ledger)
+
+    (found,) = ledger.overview.open_approvals()
+
+    assert found.messages == 666
+
+
 def test_an_unanswered_approval_of_a_run_without_an_account_is_open(ledger: Ledger) -> None:
     RecordedRun(asks=True, outcomes=None).record(ledger)
     RecordedRun(handler="answered", asks=True, outcomes=None).record(ledger)
@@ -119,7 +141,7 @@ def test_an_unanswered_approval_of_a_run_without_an_account_is_open(ledger: Ledg
         "demo",
         "demo-1",
         ("discards",),
-        5,
+        3,
     )
     (queue,) = ledger.overview.queues("demo")
     assert queue.last.asked_at == found.at == NOON + timedelta(seconds=3)
@@ -129,8 +151,10 @@ def test_an_unanswered_approval_of_a_run_without_an_account_is_open(ledger: Ledg
 
 def test_each_handler_has_its_last_refusal(ledger: Ledger) -> None:
     for number in range(2):
-        ledger.runs.record_refusal(f"demo-{number}", "demo", f"fault {number}", NOON)
-    ledger.runs.record_refusal("other-1", "other", "a fault", NOON)
+        ledger.runs.record_failure(
+            f"demo-{number}", "demo", Failure("sense", f"fault {number}"), NOON
+        )
+    ledger.runs.record_failure("other-1", "other", Failure("sense", "a fault"), NOON)
 
     assert {name: one.why for name, one in ledger.overview.refusals().items()} == {
         "demo": "fault 1",

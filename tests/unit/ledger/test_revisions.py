@@ -44,6 +44,8 @@ RELEASED = {
     "versions/r0014_record_when_the_next_pass_is_due.py": "5c5592693c1ca579",
     "versions/r0015_record_repairs.py": "eabdddb27e096db9",
     "versions/r0016_record_checks_by_evidence.py": "fd90fb8548feb35a",
+    "versions/r0017_record_epochs_and_their_last_numbers.py": "289038185dd8af71",
+    "versions/r0018_record_why_tasks_failed.py": "14bea3d38c803f23",
 }
 """By file: the first 16 digits of its SHA-256. A new revision is added here when it lands."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 
-from mqdlq.rules.wildcards import canonical, compiled
+from mqdlq.rules.wildcards import automaton, canonical, compiled, fits
 
 VECTORS = [
     ("ABC*", "ABC", 8, True),
@@ -54,6 +55,13 @@ def test_pattern_matching_agrees_with_the_vectors(
     assert (compiled(pattern).match(field.ljust(length)) is not None) is expected
 
 
+@pytest.mark.parametrize(("pattern", "field"), [vector[:2] for vector in VECTORS])
+def test_the_expression_for_automata_says_what_fits(pattern: str, field: str) -> None:
+    found = re.fullmatch(automaton(pattern), field.rstrip(" "), re.DOTALL)
+
+    assert (found is not None) is fits(pattern, field)
+
+
 @pytest.mark.parametrize("pattern", ["A?B*C*D*E", "A?B*C*D*", "A?B"])
 def test_a_pattern_matches_only_if_every_part_between_asterisks_occurs(pattern: str) -> None:
     """A new line is a character like others."""
@@ -71,6 +79,22 @@ def test_a_hostile_pattern_is_matched_without_backtracking() -> None:
 
     assert not any(hostile.match(field) for _ in range(100))
     assert time.perf_counter() - start < 1
+
+
+@pytest.mark.parametrize("pattern", ["*A" * 99 + "*B", "*" * 199 + "!", "?*" * 99 + "!"])
+def test_a_name_of_any_length_is_compared_with_a_hostile_pattern_in_no_time(pattern: str) -> None:
+    start = time.process_time()
+
+    assert not fits(pattern, "A" * 5_000)
+    assert time.process_time() - start < 1
+
+
+def test_a_value_of_any_length_fits_a_pattern_as_a_whole_without_its_trailing_blanks() -> None:
+    assert fits("PAY*", "PAY.IN  ")
+    assert fits("PAY.?N", "PAY.IN" + " " * 60)
+    assert not fits("PAY.I", "PAY.IN")
+    assert not fits("PAY.IN?", "PAY.IN ")
+    assert not fits("pay*", "PAY.IN")
 
 
 def test_a_canonical_pattern_has_no_trailing_blanks_or_repeated_asterisks() -> None:

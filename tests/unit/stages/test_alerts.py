@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from mqdlq.failures import Failure
 from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger import Look, Run
 from mqdlq.ledger.tables.runs import alerts, causes
@@ -289,7 +290,9 @@ def test_an_alert_recorded_again_is_recorded_once(world: World) -> None:
 def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
     """Let a run fail before it begins, send its alerts, and return their titles."""
     world.clock.now += timedelta(hours=1)
-    world.ledger.runs.record_refusal(run_id, "test", "MQCONN failed", world.clock())
+    world.ledger.runs.record_failure(
+        run_id, "test", Failure("sense", "MQCONN failed"), world.clock()
+    )
     found = start_failure_alerts("test", run_id, "a short text", world.ledger)
     events = [alert.event for alert in found] if is_heard else []
     world.ledger.alerts.record(run_id, events, ["failed"], world.clock())

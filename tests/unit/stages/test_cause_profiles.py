@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield world
 
 
-def profiles(world: World, run_id: str = "run-1", **options: int) -> dict[str, CauseProfile]:
+def profiles(world: World, run_id: str = "run-1", **options: Any) -> dict[str, CauseProfile]:
     run = world.ledger.runs.get(run_id)
     assert run is not None
     taken = world.recorded_snapshot(run_id)

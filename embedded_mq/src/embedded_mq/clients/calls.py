@@ -14,6 +14,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from embedded_mq import mqi_constants as mq
@@ -231,6 +232,11 @@ def _handle_of_this_thread(name: str) -> int | None:
         if is_here and connection.directory == directories.directory_of(name):
             return hconn
     return None
+
+
+def connected_directories() -> list[Path]:
+    """Return the directories of the queue managers that this process is connected to."""
+    return [found.directory for found in _connections.values() if not found.is_broken]
 
 
 def _connection_to(name: str, user: str, *, is_client: bool) -> Connection:

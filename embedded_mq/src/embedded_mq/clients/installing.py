@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
-from embedded_mq.clients import ibmmqc, pymqe, routing
+from embedded_mq.clients import calls, ibmmqc, pymqe, routing
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.storage import directories
 
@@ -19,11 +19,13 @@ def install(directory: Path | str | None = None) -> None:
 
     Queue managers are found in `directory`, one subdirectory each; without it, in the directory of
     an earlier call, else in EMBEDDED_MQ_HOME, read at each connection (see
-    `embedded_mq.storage.directories`). May be called repeatedly. Raises EmbeddedQueueManagerError
-    if a client is already loaded with its C extension, or `ibmmq` with its OpenTelemetry
-    propagation, which adds properties to messages.
+    `embedded_mq.storage.directories`). May be called repeatedly, with another directory only while
+    this process has no connection in the former one: a name would mean two queue managers. Raises
+    EmbeddedQueueManagerError otherwise, and if a client is already loaded with its C extension, or
+    `ibmmq` with its OpenTelemetry propagation, which adds properties to messages.
     """
     if directory is not None:
+        _refuse_another_directory(Path(directory).absolute())
         directories.set_directory(Path(directory))
     _install_below_ibmmq()
     _install_below_pymqi()
@@ -32,6 +34,17 @@ def install(directory: Path | str | None = None) -> None:
 def shadows(name: str) -> bool:
     """Return whether this name means an embedded queue manager to this process's clients."""
     return bool(_installed) and directories.exists(name)
+
+
+def _refuse_another_directory(wanted: Path) -> None:
+    parent = directories.directory_of("x").parent.absolute()
+    connected = [path for path in calls.connected_directories() if path.parent == parent]
+    if connected and wanted != parent:
+        raise EmbeddedQueueManagerError(
+            f"this process is connected to {connected[0]}, so that install() cannot change the"
+            f" directory to {wanted}; disconnect before, or connect within"
+            f" embedded_mq.in_directory({str(wanted)!r})"
+        )
 
 
 def _install_below_ibmmq() -> None:

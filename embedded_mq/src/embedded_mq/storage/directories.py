@@ -1,9 +1,10 @@
 """Find and create the directories of queue managers.
 
 Each queue manager is a subdirectory of one directory. The first of these that is set is used: the
-argument of the caller, the directory of `set_directory`, EMBEDDED_MQ_HOME, the directory that an
-installed distribution names by the entry point group `embedded_mq.home` (a function that returns a
-path), and `queue_managers` in the current directory.
+argument of the caller, the directory of the block `in_directory`, that of `set_directory`,
+EMBEDDED_MQ_HOME, the directory that an installed distribution names by the entry point group
+`embedded_mq.home` (a function that returns a path), and `queue_managers` in the current directory.
+A connection stays with the queue manager of the directory that it was made in.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import pwd
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -36,6 +39,7 @@ _IN_FILE_NAMES = str.maketrans({".": "!", "/": "&"})
 NO_ATTRIBUTES: Mapping[str, Value] = MappingProxyType({})
 
 _configured_directory: Path | None = None
+_directory_of_block: ContextVar[Path | None] = ContextVar("directory", default=None)
 
 
 @cache
@@ -50,12 +54,30 @@ def process_user() -> str:
 def set_directory(directory: Path) -> None:
     """Set the directory of queue managers for callers that name none."""
     global _configured_directory  # noqa: PLW0603 (one process, one place)
-    _configured_directory = directory
+    _configured_directory = directory.absolute()
+
+
+@contextmanager
+def in_directory(directory: Path | str) -> Iterator[None]:
+    """Let names mean the queue managers of this directory, in this thread, within the block.
+
+    A connection that is made in the block stays with its queue manager after the block.
+    """
+    token = _directory_of_block.set(Path(directory).absolute())
+    try:
+        yield
+    finally:
+        _directory_of_block.reset(token)
 
 
 def directory_of(name: str, directory: Path | None = None) -> Path:
     """Return the directory of a queue manager, whether it exists or not."""
-    parent = directory or _configured_directory or os.environ.get("EMBEDDED_MQ_HOME")
+    parent = (
+        directory
+        or _directory_of_block.get()
+        or _configured_directory
+        or os.environ.get("EMBEDDED_MQ_HOME")
+    )
     return Path(parent or _default_parent()) / name.translate(_IN_FILE_NAMES)
 
 

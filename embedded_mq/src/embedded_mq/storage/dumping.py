@@ -146,7 +146,13 @@ def _load(connection: Connection, queue: str, lines: Iterator[str], source: str)
             raise EmbeddedQueueManagerError(
                 f"{source}, line {number}: this is not a message of a dump"
             ) from error
-        _put(connection, opened, md, properties, body)
+        try:
+            _put(connection, opened, md, properties, body)
+        except CallFailedError as failure:
+            raise EmbeddedQueueManagerError(
+                f"{source}, line {number}: the message cannot be put on {queue}: {failure};"
+                " no message was put"
+            ) from failure
         count += 1
     raise EmbeddedQueueManagerError(
         f"{source}: the dump is truncated after {count} messages; its last line is missing"

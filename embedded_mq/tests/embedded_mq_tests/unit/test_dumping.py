@@ -165,10 +165,21 @@ def test_a_load_that_fails_puts_nothing(app: Application) -> None:
     result = command("load", "QM1", "B", "-", given=command("dump", "QM1", "A", "-").stdout)
 
     assert result.stderr == (
-        "embedded-mq: standard input cannot be loaded into B: MQRC_Q_FULL (2053);"
+        "embedded-mq: standard input, line 3: the message cannot be put on B: MQRC_Q_FULL (2053);"
         " no message was put\n"
     )
     assert (app.depth("B"), app.bodies("B")) == (0, [])
+
+
+def test_a_load_onto_a_queue_that_cannot_be_opened_says_so(app: Application) -> None:
+    app.put("A", b"1")
+
+    result = command("load", "QM1", "C", "-", given=command("dump", "QM1", "A", "-").stdout)
+
+    assert result.stderr == (
+        "embedded-mq: standard input cannot be loaded into C: MQRC_UNKNOWN_OBJECT_NAME (2085);"
+        " no message was put\n"
+    )
 
 
 def test_only_a_local_queue_is_dumped() -> None:

@@ -100,6 +100,76 @@ print(directory_of("QM1"), directory_of("QM1", Path("/argument")))
     assert said == [f"{tmp_path}/queue_managers/QM1", *found]
 
 
+TWO_DIRECTORIES = """
+import embedded_mq
+from embedded_mq.errors import EmbeddedQueueManagerError
+embedded_mq.install({first!r})
+for place in ({first!r}, {second!r}):
+    with embedded_mq.in_directory(place):
+        embedded_mq.create("QM1")
+        embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)")
+import {client} as client
+"""
+
+
+@pytest.mark.parametrize("client", ["ibmmq", "pymqi"])
+def test_queue_managers_of_one_name_are_separate_in_one_process(
+    tmp_path: Path, client: str
+) -> None:
+    """The block decides where names lead to in its thread; a connection stays where it was made."""
+    if find_spec(client) is None:
+        pytest.skip(f"needs {client}, which is not installed")
+    places = {"first": str(tmp_path / "1"), "second": str(tmp_path / "2")}
+    output = python(
+        TWO_DIRECTORIES.format(**places, client=client)
+        + f"""
+import threading
+first = client.connect("QM1")
+with embedded_mq.in_directory({places["second"]!r}):
+    second = client.connect("QM1")
+    other = threading.Thread(target=lambda: print(embedded_mq.depths("QM1")["A"], end=" "))
+    client.Queue(second, "A").put(b"two")
+    other.start()
+    other.join()
+    print(embedded_mq.depths("QM1")["A"], end=" ")
+    client.Queue(first, "A").put(b"one")
+print(client.Queue(first, "A").get().decode(), client.Queue(second, "A").get().decode())
+first.disconnect()
+second.disconnect()
+"""
+    )
+
+    assert output == "0 1 one two"
+
+
+def test_install_with_another_directory_fails_while_the_process_is_connected(
+    tmp_path: Path,
+) -> None:
+    first, second = str(tmp_path / "1"), str(tmp_path / "2")
+    output = python(
+        TWO_DIRECTORIES.format(first=first, second=second, client="ibmmq")
+        + f"""
+connected = client.connect("QM1")
+embedded_mq.install({first!r})
+try:
+    embedded_mq.install({second!r})
+except EmbeddedQueueManagerError as error:
+    print(error)
+print(client.Queue(client.connect("QM1"), "A").put(b"one"), embedded_mq.depths("QM1")["A"])
+connected.disconnect()
+embedded_mq.install({second!r})
+print(embedded_mq.depths("QM1")["A"])
+"""
+    )
+
+    error, *depths = output.splitlines()
+    assert error == (
+        f"this process is connected to {first}/QM1, so that install() cannot change the directory"
+        f" to {second}; disconnect before, or connect within embedded_mq.in_directory({second!r})"
+    )
+    assert depths == ["None 1", "0"]
+
+
 def test_install_fails_if_a_client_is_already_loaded() -> None:
     output = python("""
 import sys, types

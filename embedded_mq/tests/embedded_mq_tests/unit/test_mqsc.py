@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
 
 import embedded_mq
 from embedded_mq.engine.objects.attributes import SYSTEM_QUEUES
+from embedded_mq.engine.objects.authority import _fits
 from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 from embedded_mq.mqsc.syntax import Command, Parameter, parse_commands
 from embedded_mq.storage.store import DATABASE
@@ -282,3 +284,27 @@ def test_an_attribute_newer_than_the_queue_manager_has_its_default(home: Path) -
         "altered QMGR",
         "QMNAME(QM1) HDRCHECK(YES)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("profile", "name", "fits"),
+    [
+        ("PAY.**", "PAY.IN.A", True),
+        ("PAY.*", "PAY.IN.A", False),
+        ("PAY.*", "PAY.IN", True),
+        ("*.IN", "PAY.IN", True),
+        ("**.A", "PAY.IN.A", True),
+        ("P?Y", "PAY", True),
+        ("P?Y", "P.Y", False),
+        ("PAY?", "PAY", False),
+        ("A*B*C", "AxBBxC", True),
+        ("**A" * 15 + "!", "A" * 48, False),
+        ("*A" * 23 + "!", "A" * 48, False),
+    ],
+)
+def test_a_profile_fits_by_qualifiers_and_in_no_time(profile: str, name: str, fits: bool) -> None:
+    """IBM MQ docs, "Using OAM generic profiles on AIX, Linux, and Windows"."""
+    start = time.process_time()
+
+    assert _fits(profile, name) is fits
+    assert time.process_time() - start < 1

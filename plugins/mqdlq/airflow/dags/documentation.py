@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from mqdlq.airflow.links import handler_page
 from mqdlq.handlers import Handler
 
 
 def page(handler: Handler, workflow: str, pool: str) -> str:
-    """Return Markdown: what the workflow does, then this handler's settings."""
+    """Return Markdown: a link to the operator's page, what the workflow does, then the settings."""
+    path = handler_page(handler.name)
+    link = f"**[Dead letters of {handler.name}]({path})**\n\n" if path else ""
     facts = {
         "connection": f"`{handler.connection}`",
         "rules": f"`{handler.rules}`" if handler.rules else f"the table in `{handler.name}.yaml`",
@@ -20,7 +23,8 @@ def page(handler: Handler, workflow: str, pool: str) -> str:
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
     return (
-        f"{workflow.strip()}\n\n## This handler: `{handler.name}`\n\n| | |\n|---|---|\n{rows}\n\n"
+        f"{link}{workflow.strip()}\n\n"
+        f"## This handler: `{handler.name}`\n\n| | |\n|---|---|\n{rows}\n\n"
         f"Its file is `{handler.name}.yaml`; the rules are read when a run starts and hold to its"
         " end.\n"
     )

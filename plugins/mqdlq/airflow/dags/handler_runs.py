@@ -82,6 +82,7 @@ def build_handler_dag(handler: Handler, pool: str, directory: Path | None) -> DA
             "result_of(ti, 'snapshot')['messages']",
             execution_timeout=handler.evaluate_timeout,
             name=f"mq_dlq_{name}",
+            handler=name,
             **one_at_a_time,
         )
         approve = Approve(task_id="approve", outlets=[asset(name, "plan")], **place)

@@ -8,12 +8,12 @@ from mqdlq.errors import HandlerError
 from mqdlq.evaluation.spark_conf import application, submit_environment, templated_conf
 
 if TYPE_CHECKING:
-    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+    from mqdlq.airflow.operators.submit import Submit
 
 
 def spark_task(
     task_id: str, program: str, arguments: list[str], messages: str, **kwargs: Any
-) -> SparkSubmitOperator:
+) -> Submit:
     """Return a task that submits `program` with arguments.
 
     `messages` is a template expression for the number of messages, by which Spark is configured;
@@ -21,16 +21,14 @@ def spark_task(
     not installed.
     """
     try:
-        from airflow.providers.apache.spark.operators.spark_submit import (  # noqa: PLC0415
-            SparkSubmitOperator,
-        )
+        from mqdlq.airflow.operators.submit import Submit  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise HandlerError(
             "MQDLQ-312",
             f"{error.name} is not installed, and the evaluation of rules needs it; `pip install"
             " 'mqdlq[spark]'` installs it",
         ) from None
-    return SparkSubmitOperator(
+    return Submit(
         task_id=task_id,
         application=str(application(program)),
         application_args=arguments,

@@ -19,14 +19,15 @@ IN_ENVIRONMENT = ("MQDLQ_LEDGER_URL", "MQDLQ_LEDGER_URL_FILE")
 _TYPES = ("postgres", "postgresql")
 
 
-def open_ledger() -> ledger.Ledger:
+def open_ledger(*, create: bool = True) -> ledger.Ledger:
     """Open the ledger every task of a DAG run shares, bringing its schema up to date.
 
     MQDLQ_LEDGER_URL or MQDLQ_LEDGER_URL_FILE names the database, else the connection
     `mqdlq_ledger` of type `postgres` does; without any of them it is the SQLite file in MQDLQ_HOME.
-    Raises ConnectionSettingsError for a connection of another type.
+    Without `create` a missing SQLite file is an error. Raises ConnectionSettingsError for a
+    connection of another type.
     """
-    return ledger.open_ledger(_url())
+    return ledger.open_ledger(_url(), create=create)
 
 
 def shared_ledger() -> ledger.Ledger:

@@ -13,18 +13,23 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.listeners import hookimpl
+from airflow.utils.state import TaskInstanceState
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import object_session
 
 from mqdlq.airflow.listeners.pools import OURS
+from mqdlq.failures import left_no_word
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
 REPORT: Final = "report"
 XCOM_KEY: Final = "run_note"
-"""The key of the XCom of the task report: `note` of the run, and `attention` of the task."""
+"""The key of the XCom of the task report: `note` of the run, and `attention` of the task.
+
+A task that failed leaves one, too, for a run without a report, such as a restoration.
+"""
 AUTHOR: Final = "mqdlq"
 """The author of a note that no person has written or changed."""
 MOST: Final = 1000
@@ -80,22 +85,32 @@ def write_notes(dag_run: DagRun) -> None:
 
 
 def _words(session: Any, dag_run: DagRun) -> dict[str, str] | None:
-    """Return what the task report has left, None if it has left nothing."""
+    """Return what the task report has left, else what failed tasks have; None without either."""
+    if (found := _left(session, dag_run, REPORT)) is not None:
+        return {name: str(found.get(name, "")) for name in ("note", "attention")}
+    failed = dag_run.get_task_instances(state=[TaskInstanceState.FAILED], session=session)
+    notes = []
+    for task in sorted(ti.task_id for ti in failed):
+        left = _left(session, dag_run, task)
+        notes.append(left_no_word(task).summary if left is None else str(left.get("note", "")))
+    return {"note": f"Failed. {' '.join(notes)}", "attention": ""} if notes else None
+
+
+def _left(session: Any, dag_run: DagRun, task_id: str) -> dict[str, Any] | None:
+    """Return the words for the note that a task has left, None if it has left none."""
     # Tasks load the plugin, too, and have no use for Airflow's models.
     from airflow.models.xcom import XComModel  # noqa: PLC0415
 
     value = session.scalar(
         select(XComModel.value).where(
             XComModel.dag_run_id == dag_run.id,
-            XComModel.task_id == REPORT,
+            XComModel.task_id == task_id,
             XComModel.map_index == -1,
             XComModel.key == XCOM_KEY,
         )
     )
     found = json.loads(value) if isinstance(value, str) else value
-    if not isinstance(found, dict):
-        return None
-    return {name: str(found.get(name, "")) for name in ("note", "attention")}
+    return found if isinstance(found, dict) else None
 
 
 def _write(owner: Any, relation: str, ours: str) -> None:

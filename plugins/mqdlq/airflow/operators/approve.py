@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Context
-from airflow.sdk.execution_time.hitl import upsert_hitl_detail
+from airflow.sdk.execution_time.hitl import HITLUser, upsert_hitl_detail
 
 from mqdlq import directories
 from mqdlq.airflow.assets import tell
@@ -42,16 +42,15 @@ COMMENT_FORM: Final = {
 class Approve(Stage):
     """Check the plan against its hash, record it, and have a person approve it if guards say so.
 
-    A guard that is on and sees something puts the task into Airflow's state `awaiting_input`,
-    where it takes neither a worker nor the triggerer (before Airflow 3.3 it is `deferred`, and the
-    triggerer looks for the answer): a person approves or rejects in Airflow, and silence for the
-    handler's `approval: timeout` rejects. Question, answer, who and when go to the
-    ledger; the execution carries out exactly the plan whose hash was approved. After a
-    rejection the run continues without acting, and reports that for every message. In
-    ``airflow dags test`` nobody can answer, so nobody is asked; a plan that needs a second person
-    is rejected there. An approval by a person who must not give it is recorded in the audit, and
-    the question stays open. Touches the ledger and the lake,
-    not MQ.
+    A guard that is on and sees something puts the task into Airflow's state `awaiting_input`, where
+    it takes neither a worker nor the triggerer (before Airflow 3.3 it is `deferred`, and the
+    triggerer looks for the answer): a person approves or rejects in Airflow, one of the handler's
+    `approvers` if it names any, and silence for the handler's `approval: timeout` rejects.
+    Question, answer, who and when go to the ledger; the execution carries out exactly the plan
+    whose hash was approved. After a rejection the run continues without acting, and reports that
+    for every message. In ``airflow dags test`` nobody can answer, so nobody is asked; a plan that
+    needs a second person is rejected there. An approval by a person who must not give it is
+    recorded in the audit, and the question stays open. Touches the ledger and the lake, not MQ.
 
     In a backfill without `apply` it reports what today's rules would do otherwise, and the
     execution is skipped.
@@ -142,11 +141,13 @@ class Approve(Stage):
             ),
             defaults=[REJECT],
             params=COMMENT_FORM if CAN_SHOW_THE_PAGE else {},
+            assigned_users=[HITLUser(id=one, name=one) for one in handler.approvers],
         )
         if not store.get(f"notified-{run.run_id}"):
             notify(handler, [build_approval_alert(run, accepted.questions)], context, run.run_id)
             store.set(f"notified-{run.run_id}", value=True)
-        progress.info("waiting for a person to approve or reject this in Airflow within %s", within)
+        who = " or ".join(handler.approvers) or "a person"
+        progress.info("waiting for %s to approve or reject this in Airflow within %s", who, within)
         wait_for_person(
             self, context, options=[APPROVE, REJECT], default=REJECT, within=within, then="resume"
         )

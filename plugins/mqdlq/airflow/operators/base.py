@@ -5,19 +5,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
-from airflow.providers.common.compat.sdk import DownstreamTasksSkipped
+from airflow.providers.common.compat.sdk import (
+    AirflowFailException,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+    DownstreamTasksSkipped,
+)
 from airflow.sdk import Context
 
 from mqdlq.airflow.hooks.ibmmq import MqHook
 from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.listeners.run_notes import XCOM_KEY
 from mqdlq.airflow.older_versions import PolicedOperator
-from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.errors import ExecutionError, HandlerError, LedgerError
+from mqdlq.airflow.run_ids import backfill_run_id, ledger_run_id
+from mqdlq.errors import ExecutionError, HandlerError, LedgerError, LedgerUnavailableError
+from mqdlq.failures import Failure, describe
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings
@@ -39,6 +47,9 @@ says what kind of run it is."""
 
 progress = logging.getLogger("mqdlq.progress")
 """One line per fact a person follows a run by; `mqdlq run` shows these lines."""
+
+
+log = logging.getLogger(__name__)
 
 
 def utc_now() -> datetime:
@@ -78,39 +89,116 @@ class Work:
     ledger: Ledger
 
 
-class Stage(PolicedOperator):
+FAILURE: Final = "failure"
+"""The key of the XCom in which a task that failed leaves why."""
+
+
+class HandlerTask(PolicedOperator):
+    """A task that leaves word of why it failed, for the report, the run's note and the page.
+
+    The word is an XCom of the task, which Airflow removes when the next attempt begins, and a row
+    of the ledger, if that can be written. A task whose process is killed leaves none.
+
+    :param handler: name of the handler, the stem of its YAML file
+    """
+
+    def __init__(self, *, handler: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.handler = handler
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Have each `execute` leave word of its failure."""
+        super().__init_subclass__(**kwargs)
+        if "execute" not in vars(cls):
+            return
+        execute = cls.execute
+
+        @wraps(execute)
+        def told(self: HandlerTask, context: Context) -> Any:
+            with self.leaving_word(context):
+                return execute(self, context)
+
+        cls.execute = told  # type: ignore[assignment, method-assign]
+
+    def resume_execution(
+        self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context
+    ) -> Any:
+        """Continue after a deferral."""
+        with self.leaving_word(context):
+            return super().resume_execution(next_method, next_kwargs, context)
+
+    def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
+        """Render the templates, which may ask for results of earlier tasks."""
+        with self.leaving_word(context):
+            super().render_template_fields(context, jinja_env)
+
+    @contextmanager
+    def leaving_word(self, context: Context) -> Iterator[None]:
+        """Leave why the block failed, if it fails."""
+        try:
+            yield
+        except (DownstreamTasksSkipped, AirflowSkipException):
+            raise
+        except (Exception, AirflowTaskTimeout) as error:
+            # The report raises AirflowFailException alone for a run that failed: no fault of its.
+            if not isinstance(error, AirflowFailException) or error.__cause__ is not None:
+                self._leave_word(context, error)
+            raise
+
+    def describe_failure(self, error: BaseException) -> Failure:
+        """Return why this task failed with an exception."""
+        return describe(self.task_id, error)
+
+    def names(self, context: Context) -> tuple[str, str]:
+        """Return the handler, and the id under which the ledger knows this DAG run."""
+        return self.handler, self.run_id(context)
+
+    def run_id(self, context: Context) -> str:
+        """Return the id under which ledger, lake and report know this DAG run."""
+        dag_run = context["dag_run"]
+        if dag_run.run_type.value != BACKFILL:
+            return ledger_run_id(self.handler, dag_run.run_id)
+        run_id = backfill_run_id(self.handler, dag_run.run_id, dag_run.clear_number or 0)
+        if self.task_id != SENSE:
+            # Clearing any task raises the number. A sense that failed early has not said any.
+            return str(context["ti"].xcom_pull(task_ids=SENSE, key=BACKFILL) or run_id)
+        context["ti"].xcom_push(key=BACKFILL, value=run_id)
+        return run_id
+
+    def _leave_word(self, context: Context, error: BaseException) -> None:
+        from mqdlq.stages.report.rendering.run_note import failure_note  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+
+        failure = self.describe_failure(error)
+        try:
+            context["ti"].xcom_push(key=FAILURE, value=asdict(failure))
+            if self.task_id != REPORT:  # which says more
+                words = {"note": failure_note(failure), "attention": ""}
+                context["ti"].xcom_push(key=XCOM_KEY, value=words)
+            handler, run_id = self.names(context)
+            if handler and not isinstance(error, LedgerUnavailableError):
+                with open_ledger() as ledger:
+                    ledger.runs.record_failure(run_id, handler, failure, utc_now())
+        except Exception:  # the task's own failure counts
+            log.warning("the reason of a failure could not be recorded [MQDLQ-927]", exc_info=True)
+
+
+class Stage(HandlerTask):
     """A stage of a handler's workflow: passes arguments to the stage's function.
 
     Tasks pass ids and counts to each other, never a message. A stage records its work in the
     ledger and the lake, under an id made of the handler and the DAG run; a task that runs again
     finds it there.
 
-    :param handler: name of the handler, the stem of its YAML file
-    :param directory: directory of that file, None for MQDLQ_RULES_DIR
+    :param directory: directory of the handler's file, None for MQDLQ_RULES_DIR
     """
 
     def __init__(self, *, handler: str, directory: Path | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.handler = handler
+        super().__init__(handler=handler, **kwargs)
         self.directory = directory
 
     def configuration(self) -> Handler:
         """Read the handler's file; raises HandlerError."""
         return load_handler(self.handler, self.directory)
-
-    def run_id(self, context: Context) -> str:
-        """Return the id under which ledger, lake and report know this DAG run."""
-        dag_run = context["dag_run"]
-        own = ledger_run_id(self.handler, dag_run.run_id)
-        if dag_run.run_type.value != BACKFILL:
-            return own
-        # A backfill may take over a run that has been before, again and again, under its old id.
-        run_id = f"{own}-backfill-{dag_run.clear_number}"
-        if self.task_id != SENSE:
-            # Clearing any task raises the number. A sense that failed early has not said any.
-            return str(context["ti"].xcom_pull(task_ids=SENSE, key=BACKFILL) or run_id)
-        context["ti"].xcom_push(key=BACKFILL, value=run_id)
-        return run_id
 
     def window(self, context: Context) -> BackfillWindow | None:
         """Return the interval of a backfill's run, None for other runs; raises HandlerError."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
 
 from mqdlq import directories
-from mqdlq.airflow.operators.base import progress
+from mqdlq.airflow.operators.base import HandlerTask, progress
 from mqdlq.ledger import open_ledger
 
 
-class ExportOutcomes(BaseOperator):
+class ExportOutcomes(HandlerTask):
     """Write the outcomes of all runs where the history in Spark reads them.
 
     Reads the ledger and touches no MQ. Run twice, it writes the file again.

@@ -11,8 +11,13 @@ from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler
 from mqdlq.stages.run_options import RunOptions
 
+TRIGGERED = "operator_triggered"
+"""The run type of a run that a task has started."""
+
 NOBODY = "somebody"
 """Airflow does not know the user, for example without an auth manager's login."""
+
+SKIPPED = "which Airflow skips unless the backfill reprocesses completed runs"
 
 
 def options_of(context: Context, handler: Handler) -> RunOptions:
@@ -25,6 +30,15 @@ def options_of(context: Context, handler: Handler) -> RunOptions:
         raise HandlerError(
             "MQDLQ-116", f"apply is for backfills, and this is a {run_type} run; leave it out"
         )
+    follows = asked.get("follows") or ""
+    if follows and run_type != TRIGGERED and not in_the_foreground():
+        raise HandlerError(
+            "MQDLQ-191",
+            f"follows is for the runs that a run with WAIT starts, and this is a {run_type} run;"
+            " leave it out",
+        )
+    if follows and run_type == TRIGGERED and not dag_run.triggering_user_name:
+        run_type = "scheduled"  # as the run that it follows
     # A backfill without `apply` evaluates only.
     only_evaluates = run_type == BACKFILL and not asked["apply"]
     return RunOptions(
@@ -41,6 +55,7 @@ def options_of(context: Context, handler: Handler) -> RunOptions:
         started_by=started_by(context),
         started_by_user=starting_user(context),
         why=(asked.get("why") or "").strip(),
+        follows=follows,
     )
 
 
@@ -55,7 +70,8 @@ def starting_user(context: Context) -> str:
 def started_by(context: Context) -> str:
     """Return the run's starter: a user and where, the schedule, a backfill, or an asset.
 
-    A run that a task of another DAG has triggered carries that run's user.
+    A run that a task of another DAG has triggered carries that run's user. The run of a backfill
+    over an interval that had a run names that run.
     """
     dag_run = context["dag_run"]
     user, kind = dag_run.triggering_user_name, dag_run.run_type.value
@@ -67,7 +83,10 @@ def started_by(context: Context) -> str:
         names = sorted({str(event.asset.name) for event in dag_run.consumed_asset_events})
         return f"the asset {', '.join(names)}" if names else "an asset"
     if kind == BACKFILL:
-        return f"a backfill of {user or NOBODY}"
-    if kind == "operator_triggered":
-        return f"another DAG, for {user}" if user else "another DAG"
+        over = f" over {dag_run.run_id}, {SKIPPED}" if dag_run.clear_number else ""
+        return f"a backfill of {user or NOBODY}{over}"
+    if kind == TRIGGERED:
+        follows = context["params"].get("follows")
+        starter = f"the WAIT of {follows}" if follows else "another DAG"
+        return f"{starter}, for {user}" if user else starter
     return f"{user or NOBODY} in Airflow"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
 
 from mqdlq import directories
 from mqdlq.airflow.hooks.ledger import open_ledger
-from mqdlq.airflow.operators.base import progress, utc_now
+from mqdlq.airflow.operators.base import HandlerTask, progress, utc_now
 from mqdlq.airflow.operators.options import started_by
 from mqdlq.handlers import load_handlers
 
 
-class Prune(BaseOperator):
+class Prune(HandlerTask):
     """Remove archive copies and runs by `keep_archive_for` and `keep_runs_for` of each handler.
 
     Changes ledger and lake, and touches no MQ. The ledger records what goes before it goes and the

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import Context
@@ -15,8 +17,11 @@ from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.links import LINKS, airflow_address
 from mqdlq.airflow.listeners.run_notes import XCOM_KEY
 from mqdlq.airflow.metrics import emit, emit_start_failure
-from mqdlq.airflow.operators.base import Stage, progress, utc_now
+from mqdlq.airflow.operators.base import FAILURE, Stage, progress, utc_now
+from mqdlq.errors import MqDlqError
+from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger, Run
+from mqdlq.stages.sense.following import must_be_followed
 
 if TYPE_CHECKING:
     from mqdlq.stages.report import ReportFiles
@@ -32,12 +37,17 @@ class Report(Stage):
     run's note are in an XCom; the plugin's listener writes the note when the run ends.
 
     Reads ledger and lake and touches no MQ; at last it removes snapshots that the handler does not
-    keep (`keep_snapshots`, `keep_snapshots_for`). Needs trigger rule `all_done`, so that a run that
-    failed is reported too; a run that sense found to be without work skips it.
+    keep (`keep_snapshots`, `keep_snapshots_for`). If WAIT continues after a run that acted, it
+    starts the run that waits for further messages. Needs trigger rule `all_done`, so that a run
+    that failed is reported too; a run that sense found to be without work skips it.
 
     Emits metrics, and calls the handler's notifiers for what a person should know.
 
-    Run twice, it writes the report again over the first one, and tells nobody twice.
+    Where ledger, lake or reports cannot be used, it says what Airflow knows: why each task failed,
+    itself among them. That goes to the log, the run's note and, at its last attempt, the notifiers.
+
+    Run twice, it writes the report again over the first one, starts no second run, and tells nobody
+    twice, unless the ledger cannot be used.
     """
 
     operator_extra_links = LINKS
@@ -46,47 +56,101 @@ class Report(Stage):
 
     def execute(self, context: Context) -> dict[str, str]:
         """Write the report; returns where it stands."""
+        states = self._states(context)
+        failures = self._failures(context, states)
+        try:
+            files = self._write(context, states, failures)
+        except Exception as error:
+            self._say_what_is_known(context, states, failures, error)
+            raise
+        report_text.info("%s", files.text)
+        report_text.info("HTML report: %s", files.html_path)
+        context["ti"].xcom_push(key=XCOM_KEY, value=dict(files.note))
+        # The report of a failed run stands, also if the same fault prevents pruning.
+        with suppress(MqDlqError, OSError) if files.failed else nullcontext():
+            self._prune()
+        if why := self.failure_of(files):
+            raise AirflowFailException(why)
+        places = {"html": str(files.html_path), "json": str(files.json_path)}
+        run_id, verdict = self.reported_run_id, str(files.verdict)
+        tell(context, self.handler, "report", run_id=run_id, verdict=verdict, **places)
+        return places
+
+    def _write(
+        self, context: Context, states: Mapping[str, str], failures: Sequence[Failure]
+    ) -> ReportFiles:
+        """Write the report, and tell people of it."""
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
         from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
         from mqdlq.stages.report import write_report  # noqa: PLC0415 (templates: not at parse time)
 
-        dag_run_id = context["dag_run"].run_id
-        states = context["ti"].get_task_states(
-            dag_id=self.dag_id,
-            task_ids=sorted(self.get_flat_relative_ids(upstream=True)),
-            run_ids=[dag_run_id],
-        )[dag_run_id]
         run_id = self.reported_run_id = self.run_id(context)
         with open_ledger() as ledger:
             run = ledger.runs.get(run_id)
-            is_refused = run is None or states.get("snapshot") == "failed"
-            since = run.started_at if run is not None else None
             files = write_report(
                 run_id,
                 ledger=ledger,
-                lake_root=directories.lake(),
+                lake_root=directories.lake_location(),
                 stages=states,
                 clock=utc_now,
                 airflow=airflow_address(),
-                error=ledger.runs.refusal(run_id, since) if is_refused else "",
+                failures=failures,
             )
             if run is not None:
                 self._conclude(run, files, context, ledger)
+                if not files.failed:
+                    self._continue_to_wait(run, context, ledger)
             elif files.failed:
                 handler = self.configuration()
                 send = partial(notify, handler, context=context, run_id=run_id)
-                refusal = alerts.Refusal(handler.name, run_id, files.why, files.short)
+                refusal = alerts.Refusal(handler.name, run_id, files.short)
                 alerts.send_start_failure(refusal, send, ledger=ledger, now=utc_now())
                 emit_start_failure(handler.name)
-        report_text.info("%s", files.text)
-        report_text.info("HTML report: %s", files.html_path)
-        context["ti"].xcom_push(key=XCOM_KEY, value=dict(files.note))
-        if why := self.failure_of(files):
-            raise AirflowFailException(why)
-        places = {"html": str(files.html_path), "json": str(files.json_path)}
-        verdict = str(files.verdict)
-        tell(context, self.handler, "report", run_id=run_id, verdict=verdict, **places)
-        return places
+        return files
+
+    def _states(self, context: Context) -> dict[str, str]:
+        dag_run_id = context["dag_run"].run_id
+        states: dict[str, dict[str, str]] = context["ti"].get_task_states(
+            dag_id=self.dag_id,
+            task_ids=sorted(self.get_flat_relative_ids(upstream=True)),
+            run_ids=[dag_run_id],
+        )
+        return states[dag_run_id]
+
+    def _failures(self, context: Context, states: Mapping[str, str]) -> list[Failure]:
+        """Return the words that failed tasks have left."""
+        failed = [task for task, state in states.items() if state == "failed"]
+        words = [context["ti"].xcom_pull(task_ids=task, key=FAILURE) for task in failed]
+        return [Failure(**word) for word in words if word is not None]
+
+    def _say_what_is_known(
+        self,
+        context: Context,
+        states: Mapping[str, str],
+        failures: Sequence[Failure],
+        error: Exception,
+    ) -> None:
+        """Tell people why tasks failed, and why there is no report."""
+        from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
+        from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
+        from mqdlq.stages.report import describe_unreported  # noqa: PLC0415 (templates: not at parse time)
+
+        words = describe_unreported(states, [*failures, self.describe_failure(error)])
+        report_text.info("%s", words.text)
+        context["ti"].xcom_push(key=XCOM_KEY, value=dict(words.note))
+        ti = context["ti"]
+        policy: Any = self.retry_policy
+        if policy is None or policy.reason_to_fail(error, ti.try_number, ti.max_tries):
+            alert = alerts.unreported_alert(self.handler, words.text)
+            notify(self.configuration(), [alert], context, self.reported_run_id)
+
+    def _continue_to_wait(self, run: Run, context: Context, ledger: Ledger) -> None:
+        from mqdlq.airflow.followers import start_follower  # noqa: PLC0415 (the same)
+
+        follows = bool(context["params"].get("follows"))
+        handler = self.configuration()
+        if must_be_followed(run, handler, follows=follows, ledger=ledger, now=utc_now()):
+            start_follower(context)
 
     def failure_of(self, files: ReportFiles) -> str:
         """Return why this task fails after its report, "" if it succeeds."""
@@ -98,11 +162,19 @@ class Report(Stage):
         fails = needs_attention and self.configuration().attention == "fail"
         return files.headline if fails else ""
 
+    def _prune(self) -> None:
+        """Remove the snapshots that the run has outdated, after people know of the run."""
+        from mqdlq.stages.snapshot import prune_for_handler  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+
+        with open_ledger() as ledger:
+            if (run := ledger.runs.get(self.reported_run_id)) is not None:
+                handler, now, root = self.configuration(), utc_now(), directories.lake()
+                prune_for_handler(run, handler, root, ledger=ledger, now=now, log=progress)
+
     def _conclude(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
-        """Tell people and metrics of a run, and remove the snapshots that it has outdated."""
+        """Tell people and metrics of a run."""
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
         from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
-        from mqdlq.stages.snapshot import prune_for_handler  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         handler, now = self.configuration(), utc_now()
         send = partial(notify, handler, context=context, run_id=run.run_id)
@@ -119,4 +191,3 @@ class Report(Stage):
         )
         alerts.send(facts, handler.alerts, send, ledger=ledger, now=now)
         emit(facts, files, handler, ledger=ledger, now=now)
-        prune_for_handler(run, handler, directories.lake(), ledger=ledger, now=now, log=progress)

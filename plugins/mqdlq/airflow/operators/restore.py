@@ -11,9 +11,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import Context
 
+from mqdlq import directories
 from mqdlq.airflow.hooks.ledger import open_ledger
-from mqdlq.airflow.older_versions import PolicedOperator
-from mqdlq.airflow.operators.base import Stage, progress, utc_now
+from mqdlq.airflow.operators.base import HandlerTask, Stage, progress, utc_now
 from mqdlq.airflow.operators.options import started_by
 from mqdlq.airflow.restore_params import request
 from mqdlq.airflow.run_ids import ledger_run_id
@@ -35,7 +35,7 @@ def restoration_id(context: Context) -> str:
     return ledger_run_id("restore", context["dag_run"].run_id)
 
 
-class Select(PolicedOperator, BaseBranchOperator):
+class Select(HandlerTask, BaseBranchOperator):
     """Select the copies a person asks for, write them down, and choose the handler's own task.
 
     Reads the ledger and, where a reason is given, the archive; touches no queue manager.
@@ -50,14 +50,20 @@ class Select(PolicedOperator, BaseBranchOperator):
         super().__init__(**kwargs)
         self.directory = directory
 
+    def names(self, context: Context) -> tuple[str, str]:
+        """Return the handler that the restoration is for, and the restoration's id."""
+        return str(context["params"].get("handler") or ""), restoration_id(context)
+
     def choose_branch(self, context: Context) -> str:
         """Record the restoration; return the id of the task that continues."""
+        from mqdlq.stages.older_ledger.recognising import require_newest_ledger  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
         from mqdlq.stages.restore import begin_restoration  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
         from mqdlq.stages.restore.restoration_wording import announce  # noqa: PLC0415 (the same)
 
         values = context["params"]
         handler = load_handler(str(values["handler"]), self.directory)
         with open_ledger() as ledger:
+            require_newest_ledger(ledger, directories.lake())
             new = begin_restoration(
                 restoration_id(context),
                 handler,
@@ -82,6 +88,10 @@ class Restore(Stage):
     the state queue is held exclusively.
     """
 
+    def run_id(self, context: Context) -> str:
+        """Return the restoration's id."""
+        return restoration_id(context)
+
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore; returns counts and a short text. Fails where not all of it could be done."""
         from mqdlq.stages.restore import RestorationResources, restore  # noqa: PLC0415 (Arrow: the same)
@@ -101,6 +111,7 @@ class Restore(Stage):
                     restoration=recorded,
                     settings=select_queue_manager(self.settings(), recorded.queue_manager),
                     ledger=ledger,
+                    lake_root=directories.lake(),
                     max_messages_per_unit=self.configuration().max_messages_per_unit,
                     clock=utc_now,
                     sleep=time.sleep,
@@ -113,6 +124,8 @@ class Restore(Stage):
             error = UnfinishedRestorationError(
                 "MQDLQ-701", f"restoration {name}: {result.shortfall}"
             )
-            raise error if result.may_succeed_later else AirflowFailException(str(error))
+            if result.may_succeed_later:
+                raise error
+            raise AirflowFailException(str(error)) from error
         counts = {str(state): number for state, number in result.outcomes.items()}
         return {"restoration": name, "selected": result.total, **counts, "text": text}

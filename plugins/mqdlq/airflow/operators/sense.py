@@ -11,6 +11,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import Context
 
+from mqdlq import directories
 from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.metrics import emit_depth
 from mqdlq.airflow.older_versions import AWAITS_PERSON
@@ -121,6 +122,7 @@ class Sense(Stage):
                         settings=self.settings(),
                         run_id=self.run_id(context),
                         ledger=ledger,
+                        lake_root=directories.lake(),
                         clock=utc_now,
                         sleep=time.sleep,
                         log=progress,

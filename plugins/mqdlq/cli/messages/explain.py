@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import string
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ from mqdlq.stages.snapshot.preview import choose_queue
 
 USAGE: Final = 2
 _NOT_APPLIED: Final = "its class is {}; rules apply to {} only, so it is left"
+_HEXADECIMAL: Final = frozenset(string.hexdigits)
 _SNAPSHOT_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 
 
@@ -145,7 +147,7 @@ def explain(
 def _digits(option: str, given: list[str] | None, most: int) -> tuple[str, ...]:
     """Return hexadecimal digits in lower case; raise SourceError for anything else."""
     for digits in given or ():
-        if not re.fullmatch(f"[0-9A-Fa-f]{{1,{most}}}", digits):
+        if not 0 < len(digits) <= most or not set(digits) <= _HEXADECIMAL:
             raise SourceError(
                 "MQDLQ-901", f"{option}: expected up to {most} hexadecimal digits, found {digits!r}"
             )

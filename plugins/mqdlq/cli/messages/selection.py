@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from mqdlq.cli.messages.sources import Message
 from mqdlq.errors import MqDlqError
+from mqdlq.ledger import ambiguous
 
 
 class SelectionError(MqDlqError, ValueError):
-    """A message that was asked for is not there, or a prefix fits several messages."""
+    """A message that was asked for is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class Selection:
     def of(self, messages: Iterable[Message]) -> Iterator[Message]:
         """Yield the chosen messages in the order of the source.
 
-        Raises SelectionError, after the last message, for what is not there; for a prefix that
-        fits several keys before any message.
+        Raises SelectionError, after the last message, for what is not there, and MessageKeyError,
+        before any message, for a prefix that fits several keys.
         """
         if not (self.numbers or self.keys or self.msg_ids):
             yield from messages
@@ -38,13 +39,7 @@ class Selection:
         for prefix in self.keys:
             found = sorted({message.key for message in chosen if message.key.startswith(prefix)})
             if len(found) > 1:
-                shown = ", ".join(key[: len(prefix) + 8] for key in found[:4])
-                more = ", …" if len(found) > len(found[:4]) else ""
-                raise SelectionError(
-                    "MQDLQ-904",
-                    f"key {prefix} is the beginning of {len(found)} messages' keys ({shown}{more});"
-                    " give more digits",
-                )
+                raise ambiguous(prefix, found, len(found))
         yield from chosen
         missing = [
             *(f"number {n}" for n in self.numbers if n not in {m.number for m in chosen}),

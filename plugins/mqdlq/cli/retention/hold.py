@@ -12,7 +12,7 @@ import typer
 from mqdlq import directories
 from mqdlq.cli.files import Format
 from mqdlq.handlers import handler_names
-from mqdlq.ledger import Hold, open_ledger
+from mqdlq.ledger import Hold, MessageKeyError, open_ledger
 from mqdlq.stages.report.wording import count, moment, visible
 
 USAGE: Final = 2
@@ -24,7 +24,7 @@ def add(
     handler: Annotated[str, typer.Option(help="Hold everything of this handler.")] = "",
     run: Annotated[str, typer.Option(help="Hold this run.")] = "",
     message: Annotated[
-        str, typer.Option(metavar="KEY", help="Hold this message_key (64 hex digits).")
+        str, typer.Option(metavar="KEY", help="Hold this message_key, or its beginning.")
     ] = "",
     reason: Reason,
 ) -> None:
@@ -42,13 +42,15 @@ def add(
         raise _usage("name one of --handler, --run and --message")
     if not reason.strip():
         raise _usage("--reason: say why, for example the number of the case")
-    if message and not _is_key(message):
-        raise _usage(f"--message: {message!r} is not a message_key; expected 64 hex digits")
-    with open_ledger() as ledger:
+    with open_ledger(create=False) as ledger:
+        try:
+            (key,) = ledger.message_keys.complete([message]) if message else ("",)
+        except MessageKeyError as error:
+            raise _usage(f"--message: {error}") from None
         hold = ledger.holds.add(
             handler=handler,
             run_id=run,
-            message_key=message.lower(),
+            message_key=key,
             reason=reason.strip(),
             who=directories.account(),
             at=datetime.now(UTC),  # noqa: TID251 (an entry point)
@@ -83,7 +85,7 @@ def remove(
     """
     if not reason.strip():
         raise _usage("--reason: say why, for example the number of the case")
-    with open_ledger() as ledger:
+    with open_ledger(create=False) as ledger:
         removed = ledger.holds.release(
             hold,
             reason=reason.strip(),
@@ -105,7 +107,7 @@ def list_holds(
     For example:
       mqdlq hold list --removed
     """
-    with open_ledger() as ledger:
+    with open_ledger(create=False) as ledger:
         found = ledger.holds.all(released=removed)
     if output is Format.JSON:
         shown = [
@@ -131,13 +133,6 @@ def _subject(hold: Hold) -> str:
     if hold.handler:
         return f"handler {visible(hold.handler)}"
     return f"run {visible(hold.run_id)}" if hold.run_id else f"message {hold.message_key}"
-
-
-def _is_key(text: str) -> bool:
-    try:
-        return len(bytes.fromhex(text)) == 32  # noqa: PLR2004 (SHA-256)
-    except ValueError:
-        return False
 
 
 def _usage(text: str) -> typer.Exit:

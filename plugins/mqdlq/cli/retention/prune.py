@@ -47,7 +47,7 @@ def prune_archive_and_ledger(
       mqdlq prune --dry-run
     """
     handlers, faults = _load(handler)
-    with open_ledger() as ledger:
+    with open_ledger(create=False) as ledger:
         found = prune(
             [Policy.of(one) for one in handlers],
             PruneResources(

@@ -15,6 +15,7 @@ import typer
 
 from mqdlq.cli.files import STANDARD_INPUT, YAML, review_table
 from mqdlq.cli.rules.sarif import sarif_log
+from mqdlq.directories import check_input
 from mqdlq.rules import CheckResult, Diagnostic, Severity
 
 NOTHING = CheckResult(None, ())
@@ -95,6 +96,7 @@ def _files(paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
                 raise typer.BadParameter(f"'{path}' holds neither *.yaml nor *.rules")
         for file in found:
             try:
+                check_input(file)
                 yield str(file), file.read_bytes()
             except OSError as error:
                 raise typer.BadParameter(f"'{file}': {error.strerror}") from None

@@ -38,7 +38,7 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
     """
     try:
         found = lake.finished_snapshots(directories.lake())
-        with open_ledger() as ledger:
+        with open_ledger(create=bool(found)) as ledger:
             now = datetime.now(UTC)  # noqa: TID251 (an entry point)
             kept = find_reasons_to_keep(found, ledger, now)
     except MqDlqError as error:
@@ -110,7 +110,8 @@ def prune(
         typer.echo("mqdlq: say how many to keep: --keep N, --keep-days D, or both", err=True)
         raise typer.Exit(USAGE)
     try:
-        with open_ledger() as ledger:
+        is_lake = bool(lake.finished_snapshots(directories.lake()))
+        with open_ledger(create=is_lake) as ledger:
             pruned = prune_snapshots(
                 directories.lake(),
                 ledger=ledger,

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--output", required=True, help="the file to write the result to")
     options = vars(parser.parse_args(arguments))
     snapshots = options.pop("snapshot")
-    return exit_code("compare_rules", lambda: write_comparison(snapshots, **options))
+    return exit_code("compare_rules", lambda: write_comparison(snapshots, **options), None)
 
 
 if __name__ == "__main__":

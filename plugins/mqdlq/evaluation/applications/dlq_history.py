@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from mqdlq.evaluation.applications import exit_code
+from mqdlq.evaluation.applications import FAILURE, exit_code
 from mqdlq.evaluation.history import write_history
 
 
@@ -17,9 +17,10 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--lake", required=True, help="the lake's directory")
     parser.add_argument("--history", required=True, help="the directory to write to")
+    parser.add_argument("--failure", help=FAILURE)
     options = parser.parse_args(arguments)
     root, history = options.lake.rstrip("/"), options.history.rstrip("/")
-    return exit_code("dlq_history", lambda: write_history(root, history))
+    return exit_code("dlq_history", lambda: write_history(root, history), options.failure)
 
 
 if __name__ == "__main__":

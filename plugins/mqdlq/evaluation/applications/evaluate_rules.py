@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from mqdlq.evaluation.applications import exit_code
+from mqdlq.evaluation.applications import FAILURE, exit_code
 from mqdlq.evaluation.evaluate import evaluate
 
 SNAPSHOT = "the directory of a finished snapshot; with several, each message's newest row counts"
@@ -27,9 +27,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--plan", required=True, help=PLAN)
     parser.add_argument("--rules", help=RULES)
     parser.add_argument("--explain", action="store_true", help=EXPLAIN)
+    parser.add_argument("--failure", help=FAILURE)
     options = vars(parser.parse_args(arguments))
     snapshots = options.pop("snapshot")
-    return exit_code("evaluate_rules", lambda: evaluate(*snapshots, **options), bad_input=2)
+    failure = options.pop("failure")
+    return exit_code(
+        "evaluate_rules", lambda: evaluate(*snapshots, **options), failure, bad_input=2
+    )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
@@ -20,6 +21,7 @@ from mqdlq.evaluation.reading.snapshot_rows import names_of, read_headers, requi
 from mqdlq.evaluation.reading.strategies import Bounds, Choice, Strategy, choose, rows_to_a_task
 from mqdlq.evaluation.workers import run_on_workers
 from mqdlq.lake import Snapshot
+from mqdlq.lake.files import verify
 from mqdlq.plan import MESSAGES_TO_A_BUCKET
 
 Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -81,7 +83,11 @@ class Messages:
         )
         tasks = len(reading.stretches)
         numbers = self.spark.range(0, tasks, 1, max(tasks, 1))
-        return _process_on_workers(numbers, reading, schema)
+        try:
+            return _process_on_workers(numbers, reading, schema)
+        except PySparkException:
+            verify(self.snapshots[0].headers)  # to name the file that a worker refused
+            raise
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from mqdlq.lake.descriptions import FileDigest
+from mqdlq.lake.files import Files, open_parquet
 from mqdlq.lake.schema import HEADERS
-from mqdlq.lake.storage import file_names, filesystem
 from mqdlq.plan import MESSAGES_TO_A_BUCKET
 
 ROWS_AT_ONCE: Final = 65_536
@@ -32,6 +32,7 @@ class Group:
     """A row group of a file, with its number of rows and its range of browse numbers."""
 
     file: str
+    digest: FileDigest | None
     number: int
     rows: int
     first: int
@@ -47,19 +48,17 @@ class Stretch:
     groups: tuple[Group, ...]
 
 
-def groups_in_order(headers: str) -> list[Group] | None:
-    """Return the row groups of a directory in browse order, from the files' footers.
+def groups_in_order(headers: Files) -> list[Group] | None:
+    """Return the row groups of these files in browse order, from the files' footers.
 
     Returns None if they overlap, as in files written by other programs, or have no statistics.
     """
-    names = file_names(headers, ".parquet")
-    if len(names) > _FILES:
+    if len(headers) > _FILES:
         return None
     groups = []
-    for name in names:
-        files, path = filesystem(f"{headers}/{name}")
-        with files.open(path, "rb") as file:
-            metadata = pq.read_metadata(file)
+    for location, digest in headers.items():
+        with open_parquet(location, digest) as file:
+            metadata = file.metadata
         place = metadata.schema.to_arrow_schema().names.index("browse_seq")
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
@@ -68,7 +67,8 @@ def groups_in_order(headers: str) -> list[Group] | None:
                 continue
             if known is None or not known.has_min_max:
                 return None
-            groups.append(Group(f"{headers}/{name}", number, group.num_rows, known.min, known.max))
+            place_in_file = (number, group.num_rows, known.min, known.max)
+            groups.append(Group(location, digest, *place_in_file))
     groups.sort(key=lambda group: group.first)
     ascend = all(one.last < other.first for one, other in pairwise(groups))
     return groups if ascend else None
@@ -104,11 +104,10 @@ def stretch_rows(
     Texts are Parquet's own dictionaries if available. No other column is read. A column that the
     snapshot lacks is null.
     """
-    for name, groups in groupby(stretch.groups, key=lambda group: group.file):
-        files, path = filesystem(name)
+    for of_file in groupby(stretch.groups, key=lambda group: (group.file, group.digest)):
+        (location, digest), groups = of_file
         texts = [each for each in columns if pa.types.is_string(HEADERS.field(each).type)]
-        with files.open(path, "rb") as opened:
-            file = pq.ParquetFile(opened, read_dictionary=texts, pre_buffer=True)
+        with open_parquet(location, digest, read_dictionary=texts, pre_buffer=True) as file:
             for some in _batched(groups):
                 rows = file.read_row_groups(
                     [group.number for group in some], columns=list(columns), use_threads=False

@@ -6,18 +6,17 @@ Only the requested columns are read, and never the stored bytes of bodies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
+from mqdlq.lake.files import Files, open_parquet, verify
 from mqdlq.lake.schema import FILLED_FOR_RULES, HEADERS
-from mqdlq.lake.storage import file_names, filesystem
 
 _SPARK_TYPES: Final = {
     pa.int32(): "int",
@@ -82,8 +81,14 @@ def read_all_headers(
 
 
 def _read(spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]) -> DataFrame:
-    places = [lake.uri(snapshot.headers) for snapshot in snapshots]
-    return spark.read.schema(_schema(columns)).parquet(*places)
+    return _verified(spark, [snapshot.headers for snapshot in snapshots], _schema(columns))
+
+
+def _verified(spark: SparkSession, files: Sequence[Files], schema: str) -> DataFrame:
+    """Return the rows of files that Spark itself reads: they are verified before."""
+    for some in files:
+        verify(some)
+    return spark.read.schema(schema).parquet(*(lake.uri(one) for some in files for one in some))
 
 
 def _referred(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
@@ -104,12 +109,12 @@ def _settled(
     Raises `LakeError` if a full row is missing. Equal messages have equal rows, so any full row
     fits all positions of its message. `browsed_at` is the time of the snapshot.
     """
-    compact = [each.settled for each in snapshots if each.manifest.settled]
+    compact = [each.settled for each in snapshots]
     referred = _referred(snapshots)
     for snapshot in referred:
         require_columns(snapshot, columns)
     schema = "browse_seq bigint, message_key binary, snapshot_id string"
-    rows = spark.read.schema(schema).parquet(*map(lake.uri, compact))
+    rows = _verified(spark, compact, schema)
     held_by = F.col("snapshot_id").alias("held_by")
     rows = rows.select("browse_seq", "message_key", held_by, "_metadata")
     settled = _with_their_snapshots(spark, rows, snapshots)
@@ -134,8 +139,9 @@ def require_columns(snapshot: Snapshot, columns: Sequence[str]) -> None:
 
     It may lack columns that are null unless the rules of its run use them.
     """
-    for name in file_names(snapshot.headers, ".parquet")[:1]:
-        held = _metadata(snapshot, name).schema.to_arrow_schema().names
+    for location, digest in list(snapshot.headers.items())[:1]:
+        with open_parquet(location, digest) as file:
+            held = file.schema_arrow.names
         missing = sorted(set(columns) - set(held) - FILLED_FOR_RULES)
         if missing:
             raise LakeError(
@@ -159,12 +165,6 @@ def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
 
 def _schema(columns: Sequence[str]) -> str:
     return ", ".join(f"`{name}` {_SPARK_TYPES[HEADERS.field(name).type]}" for name in columns)
-
-
-def _metadata(snapshot: Snapshot, name: str) -> Any:
-    files, path = filesystem(f"{snapshot.headers}/{name}")
-    with files.open(path, "rb") as file:
-        return pq.read_metadata(file)
 
 
 def _with_their_snapshots(

@@ -7,7 +7,7 @@ take one statement more.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from sqlalchemy import (
     RowMapping,
     ScalarSelect,
     Select,
+    and_,
     case,
     func,
     null,
@@ -24,20 +25,23 @@ from sqlalchemy import (
 )
 
 from mqdlq.ledger.database import Repository, columns_of, in_parts
+from mqdlq.ledger.reading.later_outcomes import LaterCount, LaterOutcomes
 from mqdlq.ledger.retention import Prune
+from mqdlq.ledger.runs import before_the_start
+from mqdlq.ledger.tables.messages import run_messages
 from mqdlq.ledger.tables.retention import prunes
 from mqdlq.ledger.tables.runs import (
     ages,
     approvals,
+    failures,
     looks,
-    refusals,
     runs,
     sightings,
     snapshots,
     verdict_outcomes,
     verdicts,
 )
-from mqdlq.model import DEPARTED, Outcome
+from mqdlq.model import DEPARTED, Disposition, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,8 @@ class SeenQueue:
 
     `last` is the newest run of any kind. The others are for the whole queue, so neither backfills
     nor for named messages: `whole` is the newest, `before` the one before it. `closed` is the
-    newest with an account; it is looked for only if `whole` has no account and saw messages.
+    newest with an account and a report; it is looked for only if `whole` lacks one of them and saw
+    messages. `later` says what the runs after `counted` did with its messages.
     """
 
     handler: str
@@ -99,11 +104,22 @@ class SeenQueue:
     whole: SeenRun | None
     before: SeenRun | None
     closed: SeenRun | None
+    later: tuple[LaterCount, ...] = ()
+
+    @property
+    def counted(self) -> SeenRun | None:
+        """The last run with an account of the whole queue; None if there is none, or no message.
+
+        A run that found no work, is in progress or broke off, or whose report is missing, has none.
+        """
+        whole = self.whole
+        has_account = whole is not None and whole.end_at is not None and bool(whole.verdict)
+        return whole if has_account else self.closed
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRefusal:
-    """The last refusal of a handler: a run that could not start or act, why, and when."""
+    """The last refusal of a handler: a run that could not start, why, and when."""
 
     handler: str
     run_id: str
@@ -113,7 +129,7 @@ class SeenRefusal:
 
 @dataclass(frozen=True, slots=True)
 class OpenApproval:
-    """A plan without an answer: its run, the guards that asked, and the snapshot's messages."""
+    """A plan without an answer: its run, the guards that asked, and the messages it plans."""
 
     handler: str
     queue_manager: str
@@ -121,7 +137,7 @@ class OpenApproval:
     run_id: str
     dag_run_id: str
     guards: tuple[str, ...]
-    messages: int | None
+    messages: int
     at: datetime
 
 
@@ -147,19 +163,24 @@ class Overview(Repository):
         for row in found:
             last = run(row["last"])
             assert last is not None  # noqa: S101 (each group of runs has a newest one)
-            rest = (run(row[name]) for name in ("whole", "before", "closed"))
+            rest = (run(row["whole"]), run(row["before"]), run(row["closed"]))
             queues.append(
                 SeenQueue(row["handler"], row["queue_manager"], row["queue"], last, *rest)
             )
-        return queues
+        passed = {q.counted.run_id for q in queues if q.counted and q.counted != q.last}
+        later = LaterOutcomes(self._engine).counts(sorted(passed))
+        return [
+            replace(q, later=later.get(q.counted.run_id, ()) if q.counted else ()) for q in queues
+        ]
 
     def refusals(self, handler: str | None = None) -> dict[str, SeenRefusal]:
         """Return the last refusal of each handler that ever had one."""
-        newest = select(func.max(refusals.c.seq)).group_by(refusals.c.handler)
+        newest = select(func.max(failures.c.seq)).where(before_the_start())
+        newest = newest.group_by(failures.c.handler)
         if handler is not None:
-            newest = newest.where(refusals.c.handler == handler)
+            newest = newest.where(failures.c.handler == handler)
         names = ("handler", "run_id", "why", "at")
-        query = select(*(refusals.c[name] for name in names)).where(refusals.c.seq.in_(newest))
+        query = select(*(failures.c[name] for name in names)).where(failures.c.seq.in_(newest))
         return {row["handler"]: SeenRefusal(**row) for row in self._all(query)}
 
     def open_approvals(self, handler: str | None = None) -> list[OpenApproval]:
@@ -167,15 +188,22 @@ class Overview(Repository):
 
         Airflow knows whether a run still waits for the answer.
         """
+        planned = (
+            select(func.count())
+            .select_from(run_messages)
+            .where(
+                run_messages.c.run_id == runs.c.run_id,
+                run_messages.c.disposition == Disposition.PLANNED,
+            )
+        )
         query = (
             select(
                 *(runs.c[n] for n in ("handler", "queue_manager", "queue", "run_id", "dag_run_id")),
                 approvals.c.guards,
-                snapshots.c.messages,
+                planned.correlate(runs).scalar_subquery().label("messages"),
                 approvals.c.at,
             )
             .join(runs, runs.c.run_id == approvals.c.run_id)
-            .outerjoin(snapshots, snapshots.c.run_id == runs.c.run_id)
             .where(_is_unanswered())
             .order_by(approvals.c.seq)
         )
@@ -222,7 +250,6 @@ def _picked(handler: str | None) -> CTE:
         return query.order_by(one.c.started_at.desc()).offset(number).limit(1).scalar_subquery()
 
     is_whole = (one.c.message_keys == ()) & (one.c.run_type != "backfill")
-    has_account = select(sightings.c.run_id).where(sightings.c.run_id == one.c.run_id).exists()
     inner = select(
         groups,
         nth(0).label("last"),
@@ -231,13 +258,15 @@ def _picked(handler: str | None) -> CTE:
     ).cte("newest")
     closed = (
         select(one.c.run_id)
-        .where(*(one.c[name] == inner.c[name] for name in key), is_whole, has_account)
+        .where(
+            *(one.c[name] == inner.c[name] for name in key), is_whole, *_account_of(one.c.run_id)
+        )
         .order_by(one.c.started_at.desc())
         .limit(1)
         .scalar_subquery()
     )
-    seen, ended = looks.alias("seen"), sightings.alias("ended")
-    has_own = select(ended.c.run_id).where(ended.c.run_id == inner.c.whole).exists()
+    seen = looks.alias("seen")
+    has_own = and_(*_account_of(inner.c.whole))
     is_empty = (
         select(seen.c.seq)
         .where(seen.c.run_id == inner.c.whole, ~seen.c.is_work, seen.c.depth == 0)
@@ -245,6 +274,15 @@ def _picked(handler: str | None) -> CTE:
     )
     return select(inner, case((has_own | is_empty, null()), else_=closed).label("closed")).cte(
         "picked"
+    )
+
+
+def _account_of(run_id: ColumnElement[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Return the conditions that a run has closed its account, and that its report is recorded."""
+    ended, reported = sightings.alias(), verdicts.alias()
+    return (
+        select(ended.c.run_id).where(ended.c.run_id == run_id).exists(),
+        select(reported.c.seq).where(reported.c.run_id == run_id).exists(),
     )
 
 

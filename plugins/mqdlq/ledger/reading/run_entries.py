@@ -24,7 +24,7 @@ from sqlalchemy import (
 from mqdlq.ledger.tables.columns import UtcDateTime
 from mqdlq.ledger.tables.messages import restorations
 from mqdlq.ledger.tables.retention import pruned_runs, prunes
-from mqdlq.ledger.tables.runs import looks, refusals, runs, sightings, snapshots, verdicts
+from mqdlq.ledger.tables.runs import failures, looks, runs, sightings, snapshots, verdicts
 
 
 class EntryKind(StrEnum):
@@ -125,16 +125,17 @@ def _runs(handler: str, chosen: RunFilter) -> Select[Any]:
 def _refused(handler: str, chosen: RunFilter) -> Select[Any] | None:
     if chosen.state not in {"", EntryKind.REFUSED} or chosen.started_by:
         return None
-    at = func.max(refusals.c.at)
-    query = _row(EntryKind.REFUSED, refusals.c.run_id, at).where(
-        refusals.c.handler == handler,
-        refusals.c.run_id.not_in(select(runs.c.run_id)),
-        refusals.c.run_id.not_in(select(pruned_runs.c.run_id)),
+    at = func.max(failures.c.at)
+    query = _row(EntryKind.REFUSED, failures.c.run_id, at).where(
+        failures.c.handler == handler,
+        failures.c.run_id.not_in(select(runs.c.run_id)),
+        failures.c.run_id.not_in(select(pruned_runs.c.run_id)),
+        failures.c.run_id.not_in(select(restorations.c.restoration_id)),
     )
     if chosen.run_type:  # a refused run has no type; its id begins with it
         start = f"{handler}-{chosen.run_type}__"
-        query = query.where(refusals.c.run_id.startswith(start, autoescape=True))
-    return query.group_by(refusals.c.run_id).having(*_within(chosen, at))
+        query = query.where(failures.c.run_id.startswith(start, autoescape=True))
+    return query.group_by(failures.c.run_id).having(*_within(chosen, at))
 
 
 def _pruned(handler: str, chosen: RunFilter) -> Select[Any] | None:
@@ -199,15 +200,15 @@ def _describe_runs(ids: Sequence[str]) -> Select[Any]:
 def _describe_refused(ids: Sequence[str]) -> Select[Any]:
     last = (
         select(
-            func.max(refusals.c.seq).label("seq"),
+            func.max(failures.c.seq).label("seq"),
             func.count().label("tries"),
         )
-        .where(refusals.c.run_id.in_(ids))
-        .group_by(refusals.c.run_id)
-        .subquery("last_refusals")
+        .where(failures.c.run_id.in_(ids))
+        .group_by(failures.c.run_id)
+        .subquery("last_failures")
     )
-    return select(refusals.c.run_id, refusals.c.at, refusals.c.why, last.c.tries).join(
-        last, last.c.seq == refusals.c.seq
+    return select(failures.c.run_id, failures.c.at, failures.c.why, last.c.tries).join(
+        last, last.c.seq == failures.c.seq
     )
 
 

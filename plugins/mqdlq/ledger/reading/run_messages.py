@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, and_, func, select
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.messages import Listed
 from mqdlq.ledger.outcomes import OutcomeFact
+from mqdlq.ledger.reading.message_keys import begins
 from mqdlq.ledger.runs import DRY_RUN
 from mqdlq.ledger.settled_messages import Settled
 from mqdlq.ledger.tables.messages import attempts, learned, messages, outcomes, run_messages
@@ -125,7 +126,7 @@ class RunMessages(Repository):
             conditions.append(outcomes.c.rule == chosen.rule)
         if chosen.key:
             query = query.join(messages, messages.c.message_id == run_messages.c.message_id)
-            conditions += _begins(messages.c.message_key, chosen.key)
+            conditions += begins(messages.c.message_key, chosen.key)
         found: array[int] = array("q")
         with self._stream(query.where(*conditions).order_by(run_messages.c.browse_seq)) as rows:
             for part in rows.scalars().partitions():
@@ -207,10 +208,3 @@ _OUTCOME_OF_LISTED = and_(
     outcomes.c.run_id == run_messages.c.run_id,
     outcomes.c.message_id == run_messages.c.message_id,
 )
-
-
-def _begins(column: ColumnElement[bytes], digits: str) -> list[ColumnElement[bool]]:
-    """Return the conditions that a key begins with these hexadecimal digits."""
-    first = bytes.fromhex(digits.ljust(64, "0"))
-    last = bytes.fromhex(digits.ljust(64, "f"))
-    return [column >= first, column <= last]

@@ -22,9 +22,9 @@ from mqdlq.ledger.settled_messages import Settled
 from mqdlq.ledger.tables.messages import leases, restorations
 from mqdlq.ledger.tables.runs import (
     approvals,
+    failures,
     passes,
     plans,
-    refusals,
     runs,
     verdict_outcomes,
 )
@@ -38,7 +38,7 @@ class ListedRun:
     `headline` and `why` are those of the last report, "" without one; `why` of a refused run is the
     reason. `asked_why` is the reason or ticket of the person who started it. `messages` is the
     number in the snapshot, None without one. `ended_at` is the time of the last browse or of the
-    report. `queue` is "" for a refused run. `tries` counts refusals.
+    report. `queue` is "" for a refused run. `tries` counts failures.
     """
 
     kind: EntryKind
@@ -140,14 +140,9 @@ class RunLists(Repository):
         query = select(passes.c.started_at).where(passes.c.run_id == run_id)
         return list(self._values(query.order_by(passes.c.seq)))
 
-    def refusals(self, run_id: str) -> list[tuple[datetime, str]]:
-        """Return when a run could not begin or act, and why, in order."""
-        query = select(refusals.c.at, refusals.c.why).where(refusals.c.run_id == run_id)
-        return [(row["at"], row["why"]) for row in self._all(query.order_by(refusals.c.seq))]
-
     def refused_handler(self, run_id: str) -> str:
-        """Return the handler of a refused run, "" if no refusal is recorded."""
-        query = select(refusals.c.handler).where(refusals.c.run_id == run_id)
+        """Return the handler of a refused run, "" if no failure is recorded."""
+        query = select(failures.c.handler).where(failures.c.run_id == run_id)
         return next(iter(self._values(query.limit(1))), "")
 
     def pruned(self, run_id: str) -> ListedRun | None:

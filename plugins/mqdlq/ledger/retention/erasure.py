@@ -15,7 +15,7 @@ from mqdlq.ledger.database import KEYS_AT_ONCE, in_turn
 from mqdlq.ledger.tables import metadata
 from mqdlq.ledger.tables.identities import identities
 from mqdlq.ledger.tables.messages import messages, settled_lots, settled_messages
-from mqdlq.ledger.tables.runs import alerts, prunings, refusals, runs, snapshots
+from mqdlq.ledger.tables.runs import alerts, failures, prunings, runs, snapshots
 
 _PARENTS: Final = {"runs", "snapshots", "archive"}
 
@@ -92,5 +92,5 @@ def _erase_rest(connection: Connection, run_id: str) -> None:
         others = select(snapshots.c.run_id).where(snapshots.c.snapshot_id == snapshot_id)
         if connection.execute(others).first() is None:
             connection.execute(delete(prunings).where(prunings.c.snapshot_id == snapshot_id))
-    for table in (alerts, refusals, runs):
+    for table in (alerts, failures, runs):
         connection.execute(delete(table).where(table.c.run_id == run_id))

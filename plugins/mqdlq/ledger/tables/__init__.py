@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mqdlq.ledger.tables import (
     audit,
+    epochs,
     evidence,
     identities,
     messages,
@@ -21,6 +22,7 @@ from mqdlq.ledger.tables.columns import metadata
 
 __all__ = [
     "audit",
+    "epochs",
     "evidence",
     "identities",
     "messages",

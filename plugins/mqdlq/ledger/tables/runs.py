@@ -50,16 +50,22 @@ runs = Table(
     Index("runs_of_a_queue", "handler", "queue_manager", "queue", "started_at"),
 )
 
-refusals = Table(
-    "refusals",
+failures = Table(
+    "failures",
     metadata,
     seq(),
     Column("run_id", String(250), nullable=False, index=True),
     Column("handler", String(100), nullable=False, index=True),
+    Column("task", String(250), nullable=False),
     Column("why", Text, nullable=False),
+    Column("error_id", String(20), nullable=False),
+    Column("next_step", Text, nullable=False),
     at(),
 )
-"""The reasons why runs could not start. Such a run is not in `runs`."""
+"""Why attempts of tasks failed. The run of a failed `sense` need not be in `runs`.
+
+A restoration has its failures here, too, by its id.
+"""
 
 looks = Table(
     "looks",

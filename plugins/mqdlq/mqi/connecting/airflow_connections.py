@@ -29,6 +29,7 @@ EXTRAS: Final = (
     "reconnect",
     "client",
     "transport",
+    "directory",
 )
 PROVIDER_EXTRAS: Final = frozenset({"open_options"})
 """Extras of connections for Airflow's IBM MQ provider that this project ignores."""

@@ -45,7 +45,8 @@ class ConnectionSettings:
     """How to reach a queue manager.
 
     `transport` is ``client`` (TCP), ``bindings`` (same machine) or ``embedded``, which is never
-    chosen implicitly. `client` names the library, or is None for the default one.
+    chosen implicitly; `directory` is that of the embedded queue managers, "" for the one in
+    MQDLQ_HOME. `client` names the library, or is None for the default one.
 
     A client connection needs host and channel, or the URL of a client channel definition table.
     `hosts` are further addresses of the same queue manager in IBM's form
@@ -69,6 +70,7 @@ class ConnectionSettings:
     certificate_label: str = ""
     client_user_id: str = ""
     reconnect: str = "no"
+    directory: str = ""
 
     def __post_init__(self) -> None:
         """Raise ConnectionSettingsError for settings that cannot work."""
@@ -104,6 +106,11 @@ def _unknown_choices(settings: ConnectionSettings) -> Iterator[str]:
 
 
 def _superfluous_settings(settings: ConnectionSettings) -> Iterator[str]:
+    if settings.directory and settings.transport != transports.EMBEDDED:
+        yield (
+            f"transport {settings.transport!r} has no use for directory; leave it out, or use"
+            ' "transport": "embedded"'
+        )
     if settings.transport != "client":
         given = _given(settings, CLIENT_ONLY_SETTINGS)
         if settings.reconnect != "no":

@@ -6,7 +6,7 @@ An entry point names it, so that the product does not import it and production c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -27,6 +27,9 @@ class EmbeddedQueueManagers(Protocol):
 
     def install(self) -> None:
         """Connect both MQ clients to the embedded queue managers; may be called repeatedly."""
+
+    def in_directory(self, directory: Path | str) -> AbstractContextManager[None]:
+        """Let names mean the queue managers of this directory within the block."""
 
     def exists(self, name: str) -> bool:
         """Return whether a queue manager of this name exists."""

@@ -12,8 +12,8 @@ from mqdlq.rules.diagnostics import Diagnostic, Place, Report, Severity
 from mqdlq.rules.lint import actions, forwarding_loops, reach
 from mqdlq.rules.lint.findings import Code, Effort, Finding
 from mqdlq.rules.reading import CheckResult, check, decoded
-from mqdlq.rules.syntax.grammar import Statement, read_statement
-from mqdlq.rules.syntax.lines import entries
+from mqdlq.rules.syntax.grammar import read_statement
+from mqdlq.rules.syntax.lines import Entry, entries
 from mqdlq.rules.table import RulesTable
 
 _PARSER_WARNINGS: Final = (
@@ -115,26 +115,21 @@ def _findings(table: RulesTable, input_queue: forwarding_loops.InputQueue) -> It
 
 
 class _Places:
-    """The places of each rule's keywords; the text is parsed on first use."""
+    """The places of each rule's keywords; the text is divided on first use."""
 
     def __init__(self, text: str | bytes) -> None:
         self._text = text
-        self._statements: dict[int, Statement] | None = None
+        self._entries: dict[int, Entry] | None = None
 
     def of(self, finding: Finding) -> Place:
         """Return the place of the keyword, or of the rule."""
-        if self._statements is None:
-            self._statements = self._read()
-        statement = self._statements.get(finding.rule.line)
-        if statement is None:
+        if self._entries is None:
+            # Faults of the text were already reported when it was checked.
+            found = entries(decoded(self._text), Report(""))
+            self._entries = {entry.line: entry for entry in found}
+        entry = self._entries.get(finding.rule.line)
+        if entry is None:
             return Place(finding.rule.line, 1, 1, "")
-        for parameter in statement.parameters:
-            if parameter.keyword == finding.keyword:
-                return statement.entry.place(parameter.start, parameter.end)
-        return statement.entry.place(0, len(statement.entry.text))
-
-    def _read(self) -> dict[int, Statement]:
-        # Faults of the text were already reported when it was checked.
-        unheard = Report("")
-        found = entries(decoded(self._text), unheard)
-        return {entry.line: read_statement(entry, unheard) for entry in found}
+        written = read_statement(entry, Report("")).parameters if finding.keyword else ()
+        places = {one.keyword: (one.start, one.end) for one in written}
+        return entry.place(*places.get(finding.keyword, (0, len(entry.text))))

@@ -99,12 +99,19 @@ class _Parser:
     def _parameter(self, keyword: Token) -> Parameter:
         """EBNF: parameter = keyword [ blanks ] "(" [ blanks ] value [ blanks ] ")" ."""
         tokens = self._tokens
+        name = keyword.text.upper()
+        if whole := tokens.check("whole value"):  # nearly every value; the rest finds the fault
+            tokens.position = whole.end()
+            is_quoted = whole[1] is not None
+            text = whole[1][1:-1].replace("''", "'") if is_quoted else whole[2]
+            start, end = whole.span(1 if is_quoted else 2)
+            found = Value(text, is_quoted=is_quoted, start=start, end=end)
+            return Parameter(name, keyword.start, keyword.end, found)
         tokens.read("blanks")
         tokens.read("open")
         tokens.read("blanks")
-        name = keyword.text.upper()
+        value = None
         if tokens.read("close"):
-            value = None
             self._error(
                 "empty-value",
                 keyword.start,
@@ -112,12 +119,12 @@ class _Parser:
                 f"{name} has no value; for a blank field write {name}(' ')",
             )
         elif tokens.char == "'":
-            value = self._quoted(keyword)
+            self._quoted(keyword)
         else:
             value = self._plain(keyword)
         return Parameter(name, keyword.start, keyword.end, value)
 
-    def _quoted(self, keyword: Token) -> Value | None:
+    def _quoted(self, keyword: Token) -> None:
         """EBNF: quoted = "'" { character | "''" } "'" ."""
         tokens = self._tokens
         token = tokens.read("quoted")
@@ -131,11 +138,8 @@ class _Parser:
                 tokens.position,
                 "this quotation mark is never closed; within the value, write ''",
             )
-            return None
+            return
         tokens.read("blanks")
-        if tokens.read("close"):
-            text = token.text[1:-1].replace("''", "'")
-            return Value(text, is_quoted=True, start=token.start, end=token.end)
         if rest := self._rest_of_value(keyword, token.end):
             self._error(
                 "unbalanced-quote",
@@ -144,7 +148,6 @@ class _Parser:
                 f"expected ')' after the closing quotation mark, found {quoted(rest.text)};"
                 " within the value, write a quotation mark as ''",
             )
-        return None
 
     def _plain(self, keyword: Token) -> Value | None:
         """EBNF: plain = character { character } ."""
@@ -155,8 +158,6 @@ class _Parser:
             tokens.position = start
         else:
             tokens.read("blanks")
-            if token and tokens.read("close"):
-                return Value(token.text, is_quoted=False, start=start, end=token.end)
         if rest := self._rest_of_value(keyword, start):
             return Value(rest.text, is_quoted=False, start=start, end=rest.end)
         return None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqdlq.rules.syntax.lines import Entry
 
@@ -16,6 +15,9 @@ TOKENS: Final = {
     "close": re.compile(r"\)"),
     "quoted": re.compile(r"'[^']*+(?:''[^']*+)*+'"),
     "plain": re.compile(r"[^ \t,()']+"),
+    "whole value": re.compile(
+        r"[ \t]*+\([ \t]*+(?:('[^']*+(?:''[^']*+)*+')|([^ \t,()']++))[ \t]*+\)"
+    ),
     "parenthesis ahead": re.compile(r"[ \t]*\("),
     "parameter ahead": re.compile(r"[ \t,]*([A-Za-z][A-Za-z0-9_]*)[ \t]*\("),
     "rest of value": re.compile(r"[^()]*"),
@@ -23,8 +25,7 @@ TOKENS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A part of an entry: text[start:end]."""
 
     text: str

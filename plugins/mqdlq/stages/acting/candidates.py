@@ -56,7 +56,8 @@ class Selection:
 class Candidate:
     """A selected message; `number` counts equal messages, which have one key.
 
-    `cause`, `state`, `destination` and `persistence` are words. `size` is in bytes.
+    `cause`, `state`, `destination` and `persistence` are words. `size` is in bytes. `target` is the
+    queue and queue manager of its MQDLH.
     `obstacle` says why it is left out, "" if it can be acted on. `changes` are the changes of a
     repair in words.
     """
@@ -74,6 +75,7 @@ class Candidate:
     expires_at: datetime | None = None
     obstacle: str = ""
     changes: str = ""
+    target: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ def _candidate(one: FoundMessage, obstacle: str) -> Candidate:
         persistence=_PERSISTENCE.get(one.persistence, "not known"),
         expires_at=one.expires_at,
         obstacle=obstacle,
+        target=(one.dest_q_name, one.dest_q_mgr_name),
     )
 
 

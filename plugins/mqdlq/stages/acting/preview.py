@@ -6,13 +6,15 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
 from mqdlq.handlers import Handler
+from mqdlq.model import Action
 from mqdlq.stages.acting.asked_action import AskedAction, Verb
 from mqdlq.stages.acting.candidates import MOST, Candidate, Selection, Sources, find_candidates
+from mqdlq.stages.approve import PlannedMoves, ask_about
 from mqdlq.stages.page_paths import DAG_PREFIX, dag_of
 from mqdlq.stages.report.wording import place
 
@@ -36,6 +38,8 @@ class Preview:
     soon_expired: int
     needs_reason: bool
     second_person: bool
+    guards: tuple[str, ...] = ()
+    """Why else the run will wait until a person approves its plan."""
 
     @property
     def messages(self) -> int:
@@ -109,8 +113,10 @@ def build_preview(
 ) -> Preview:
     """Resolve a selection; `handler` is the configuration, None if it cannot be read here.
 
-    Raises FilterError and LakeError.
+    Raises FilterError, LakeError and MessageKeyError.
     """
+    keys = sources.ledger.message_keys.complete(selection.message_keys, [sources.handler])
+    selection = replace(selection, message_keys=keys)
     found = find_candidates(selection, asked, sources)
     now = sources.clock()
     ready = tuple(one for one in found if not one.obstacle)
@@ -126,7 +132,39 @@ def build_preview(
         ),
         needs_reason=handler is not None and handler.require_reason,
         second_person=handler is not None and asked.verb.guarded in handler.approval.second_person,
+        guards=_guards(asked, ready[:MOST], handler, sources) if handler is not None else (),
     )
+
+
+_ACTIONS: Final = {
+    Verb.RETRY: Action.RETRY,
+    Verb.FORWARD: Action.FWD,
+    Verb.DISCARD: Action.DISCARD,
+    Verb.LEAVE: Action.IGNORE,
+}
+
+
+def _guards(
+    asked: AskedAction, ready: Sequence[Candidate], handler: Handler, sources: Sources
+) -> tuple[str, ...]:
+    """Return what the guards of the handler will ask about the action, as far as is known now."""
+    if not ready or asked.verb not in _ACTIONS:
+        return ()
+    place = (handler.name, ready[0].queue_manager, ready[0].queue)
+    newest = sources.ledger.handled_queues.newest_run(*place)
+    taken = sources.ledger.handled_queues.newest_snapshot(*place)
+    if newest is None:
+        return ()
+    run = replace(newest, run_id="", rules_digest="", dry_run=False, repair="")
+    messages = sum(one.number for one in ready)
+    moves = PlannedMoves(messages if asked.moves else 0, Counter({_ACTIONS[asked.verb]: messages}))
+    if asked.verb is Verb.FORWARD:
+        moves.targets = {(asked.to_queue, asked.to_queue_manager)}
+    elif asked.verb is Verb.RETRY:
+        moves.targets = {one.target for one in ready}
+    guards = handler.approval.model_copy(update={"second_person": ()})  # the page names it apart
+    found = ask_about(run, guards, moves, sources.ledger, snapshot_of=taken.run_id if taken else "")
+    return tuple(question.text for question in found)
 
 
 def _counted(some: Sequence[Candidate], words: Callable[[Candidate], str]) -> list[tuple[str, int]]:

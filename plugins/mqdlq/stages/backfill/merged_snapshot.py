@@ -34,7 +34,7 @@ from mqdlq.stages.execute import Execution
 from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
 from mqdlq.stages.snapshot.named_messages import check_given_action
 from mqdlq.stages.snapshot.recorded_causes import record_causes
-from mqdlq.stages.snapshot.stage import locate_snapshot, record_refusals
+from mqdlq.stages.snapshot.stage import locate_snapshot
 
 
 def merge_window(
@@ -43,7 +43,7 @@ def merge_window(
     """Merge the snapshots of a window; return None if there is nothing to evaluate.
 
     With `apply` the run acts: it gets only messages that are still on its queue. A second call
-    returns the same snapshot. Raises HandlerError, recorded for the report, for an action that a
+    returns the same snapshot. Raises HandlerError for an action that a
     named message cannot have, or for rules that a snapshot cannot answer, and the errors of
     `merge_snapshots`.
     """
@@ -57,9 +57,8 @@ def merge_window(
         ledger.runs.record_look(run.run_id, Look(0, False, why, execution.clock()))
         log.info("%s", why)
         return None
-    with record_refusals(execution):
-        for warning in check_comparisons(run, kept, apply=apply):
-            log.warning("%s", warning)
+    for warning in check_comparisons(run, kept, apply=apply):
+        log.warning("%s", warning)
     manifest = merge_snapshots(
         run,
         kept,
@@ -68,8 +67,7 @@ def merge_window(
         lake_root=execution.lake_root,
         clock=execution.clock,
     )
-    with record_refusals(execution):
-        check_given_action(run, str(locate_snapshot(manifest, execution.lake_root)["snapshot"]))
+    check_given_action(run, str(locate_snapshot(manifest, execution.lake_root)["snapshot"]))
     record_causes(run, ledger=ledger)
     which = "are on the queue now" if apply else "to be evaluated"
     log.info("%d messages from %s %s", manifest.messages, window, which)

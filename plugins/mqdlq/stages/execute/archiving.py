@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from mqdlq.errors import QueueManagerError
-from mqdlq.lake.archive import Copy, read_copies, write_copies
+from mqdlq.errors import LakeError, QueueManagerError
+from mqdlq.lake.archive import Copy, name_of_copies, read_copies, write_copies
 from mqdlq.ledger import MessageRepair, Run
 from mqdlq.model import Action, Step
 from mqdlq.mqi.archived_messages import browse_with_properties
@@ -55,12 +55,11 @@ def archive_messages(
     if not wanted or number == 0:
         return copied
     at = execution.clock()
-    name = f"{at:%Y%m%dT%H%M%S%fZ}"
     steady: dict[int, str] = {}
     changes: list[MessageRepair] = []
     made = islice(_browse_copies(work, cursor, wanted, changes), number)
     copies = _collect_steady_digests(made, steady)
-    location, digests = write_copies(execution.lake_root, run.run_id, name, copies)
+    location, digests = write_copies(execution.lake_root, run.run_id, name_of_copies(at), copies)
     ledger.archive.record(run.run_id, location, digests, at, changes)
     why = "delivered repaired" if run.repair else "discarded"
     execution.log.info("%d messages to be %s are archived and read back", len(digests), why)
@@ -87,7 +86,7 @@ def read_recorded_copies(execution: Execution, recorded: Mapping[int, str]) -> d
                 for copy in read_copies(location)
                 if recorded.get(copy.message_id) == copy.digest
             }
-        except (OSError, ValueError) as error:  # ValueError: not Parquet
+        except LakeError as error:
             execution.log.warning(
                 "the archive copies in %s cannot be read, so their messages are not moved: %s"
                 " [MQDLQ-614]",

@@ -6,13 +6,14 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from datetime import datetime
+from typing import Any, ClassVar, Protocol
 
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import DLH_LENGTH
 from mqdlq.ledger import Attempt, OutcomeFact
-from mqdlq.model import Action, AttemptState, Outcome, PutAuthority, Step
+from mqdlq.model import Action, AttemptState, Outcome, PutAuthority, Step, WorkNumber
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Marker
@@ -25,6 +26,8 @@ from mqdlq.stages.units.destinations import Destination
 
 BACKED_OUT = MQRC["MQRC_BACKED_OUT"]
 MAX_UNWRITTEN_FAILURES = 500
+MOST_ROWS = 100
+"""How many rows of moves a marker has room for; those before them are forgotten."""
 _SUCCESS_OUTCOMES = {
     Action.RETRY: Outcome.DELIVERED,
     Action.FWD: Outcome.FORWARDED,
@@ -161,6 +164,40 @@ def build_success_outcome(attempt: Attempt, how: str = "") -> OutcomeFact:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class MovedMessages:
+    """The latest moves of a run by its plan, in the rows of `Marker.moved`."""
+
+    rows: tuple[tuple[Any, ...], ...] = ()
+
+    @classmethod
+    def of_markers(cls, standing: Sequence[Marker], run_id: str, plan_id: str) -> MovedMessages:
+        """Return the moves that the markers on the state queue have of a run and its plan."""
+        own = [one for one in standing if (one.run_id, one.plan_id) == (run_id, plan_id)]
+        return cls(tuple(tuple(row) for one in own for row in one.moved))
+
+    def with_moves(self, tries: Sequence[PlannedAttempt]) -> MovedMessages:
+        """Return these moves and those of one more unit of work."""
+        rows = list(self.rows)
+        for one in tries:
+            step, item = one.step, one.item
+            number, seq = item.attempts_made + 1, item.message.browse_seq
+            target = () if step.rule else (step.target_q,)
+            before = rows[-1] if rows else ()
+            if before and before[0] == number and before[2] == seq - 1 and before[3:] == target:
+                rows[-1] = (number, before[1], seq, *target)
+            else:
+                rows.append((number, seq, seq, *target))
+        return MovedMessages(tuple(rows[-MOST_ROWS:]))
+
+
+def _build_withheld_outcome(planned: PlannedAttempt, why: str, at: datetime) -> OutcomeFact:
+    step = planned.step
+    target = step.target_q, step.target_q_mgr
+    kept = Outcome.NOT_ATTEMPTED, why, step.rule, step.action.value
+    return OutcomeFact(planned.item.message.message_id, *kept, *target, at)
+
+
 class AttemptObserver(Protocol):
     """Receives attempts after the ledger has recorded them."""
 
@@ -189,8 +226,15 @@ class AttemptRecorder:
         plan_id: str,
         explain_failure: ExplainFailure,
         observer: AttemptObserver,
+        *,
+        number: WorkNumber,
+        moved: MovedMessages,
     ) -> None:
-        """Record attempts of a run that executes the plan `plan_id`; log explained failures."""
+        """Record attempts of a run that executes the plan `plan_id`; log explained failures.
+
+        `number` is that of the pass in its ledger, `moved` has the moves of earlier passes.
+        """
+        self._number, self._moved = number, moved
         self._observer = observer
         self._run_id = execution.run.run_id
         self._hold_while_blocked = execution.run.hold_while_blocked
@@ -200,13 +244,16 @@ class AttemptRecorder:
         self._log = execution.log
         self._explain_failure = explain_failure
         self._unwritten_failures: list[Attempt] = []
+        self._unwritten_outcomes: list[OutcomeFact] = []
+        self._withheld_because: set[str] = set()
         self._warned_of: set[tuple[str, int]] = set()
         self.failures: Counter[tuple[str, int]] = Counter()
         self.attempts = 0
 
-    def marker(self, unit: str, messages: str) -> Marker:
+    def marker(self, unit: str, messages: str, moves: Sequence[Planned]) -> Marker:
         """Return the marker of a unit; `messages` is the digest of its messages' keys."""
-        return Marker(unit, self._run_id, self._plan_id, messages)
+        moved = self._moved.with_moves(_tries_of(moves)).rows
+        return Marker(unit, self._run_id, self._plan_id, messages, str(self._number), moved)
 
     def may_make(self, planned: Planned) -> bool:
         """Return whether messages may move although moves before them may have failed."""
@@ -228,6 +275,7 @@ class AttemptRecorder:
             for attempt, planned in zip(attempts, tries, strict=True)
         ]
         self._ledger.attempts.add(attempts, [(self._run_id, fact) for fact in facts])
+        self._moved = self._moved.with_moves(tries)
         for planned, fact in zip(tries, facts, strict=True):
             planned.item.attempts_made += 1
             planned.item.outcome = fact.outcome
@@ -282,8 +330,27 @@ class AttemptRecorder:
             self.flush()
         return True
 
+    def withhold(self, planned: Planned, why: str, culprit: PlannedAttempt) -> None:
+        """Record that messages stay for the rest of the run because of one of them.
+
+        The record may wait for others: a pass that loses it finds the same reason again.
+        """
+        if why not in self._withheld_because:
+            self._withheld_because.add(why)
+            number = culprit.item.message.browse_seq
+            self._log.warning("message %d stays: %s [MQDLQ-630]", number, why)
+        for one in planned.tries:
+            own = why if one is culprit else f"another message of its group stays: {why}"
+            one.item.withheld_reason = own
+            one.item.outcome = Outcome.NOT_ATTEMPTED
+            self._unwritten_outcomes.append(_build_withheld_outcome(one, own, self._clock()))
+        if len(self._unwritten_outcomes) >= MAX_UNWRITTEN_FAILURES:
+            self.flush()
+
     def flush(self) -> None:
-        """Write the failures that wait to be written together."""
+        """Write the failures and the outcomes that wait to be written together."""
+        outcomes, self._unwritten_outcomes = self._unwritten_outcomes, []
+        self._ledger.outcomes.add(self._run_id, outcomes)
         unwritten, self._unwritten_failures = self._unwritten_failures, []
         if unwritten:
             self._ledger.attempts.add(unwritten)

@@ -14,7 +14,6 @@ class Execution(Resources):
     """The resources of every pass of a run."""
 
     run: Run
-    lake_root: str
 
 
 @dataclass(frozen=True, slots=True)

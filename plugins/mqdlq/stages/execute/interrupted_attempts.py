@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from mqdlq.headers import message_key
-from mqdlq.ledger import Attempt, Learned, MessageRepair, OutcomeFact
+from mqdlq.ledger import Attempt, Learned, OutcomeFact
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.stages.execute.attempt_recorder import build_success_outcome
 from mqdlq.stages.execute.execution import Execution
+from mqdlq.stages.execute.lost_attempts import find_lost_attempts
 from mqdlq.stages.report.controls.repairs import describe_delivery
 from mqdlq.stages.units.interrupted_units import settle_open_moves
 
@@ -49,7 +50,7 @@ class _OpenAttempts:
         """Record the attempts that markers prove; an outcome that a run has recorded stays.
 
         If a run has recorded another outcome because the marker was missing, the ledger records the
-        correction.
+        correction. An older copy of the ledger may have lost the attempts.
         """
         ledger, run = self.execution.ledger, self.execution.run
         units = {marker.unit for marker in standing}
@@ -57,36 +58,43 @@ class _OpenAttempts:
             run.queue_manager, AttemptState.INTENDED, AttemptState.UNKNOWN
         )
         proven = [attempt for attempt in in_doubt if attempt.unit in units]
+        self._confirm_attempts(proven, "known from the unit's marker after an interruption")
+        lost = list(find_lost_attempts(self.execution, standing))
+        self._confirm_attempts(lost, "moved by this handler before the ledger was restored")
+
+    def _confirm_attempts(self, proven: Sequence[Attempt], how: str) -> None:
+        """Record attempts as confirmed in one transaction; `how` explains their outcomes."""
+        execution, ledger = self.execution, self.execution.ledger
+        if not proven:
+            return
         booked = ledger.outcomes.of_messages([attempt.message_id for attempt in proven])
         repairs = {
             run_id: ledger.archive.repairs(run_id) for run_id in {one.run_id for one in proven}
         }
-        for attempt in proven:
+        now = execution.clock()
+        confirmed = [replace(one, state=AttemptState.CONFIRMED, at=now) for one in proven]
+        facts, news = list[tuple[str, OutcomeFact]](), list[Learned]()
+        for attempt in confirmed:
             changes = repairs[attempt.run_id].get(attempt.message_id) if attempt.rule else None
-            self._confirm_attempt(attempt, booked.get(attempt.message_id, {}), changes)
-
-    def _confirm_attempt(
-        self, attempt: Attempt, before: Mapping[str, Outcome], changes: MessageRepair | None
-    ) -> None:
-        execution = self.execution
-        execution.log.info(
-            "unit %s committed: its marker is on the state queue (%s by rule %d)",
-            attempt.unit,
-            attempt.action.value,
-            attempt.rule,
-        )
-        confirmed = replace(attempt, state=AttemptState.CONFIRMED, at=execution.clock())
-        how = "known from the unit's marker after an interruption"
-        if changes is not None:
-            how = f"{describe_delivery(changes)}; {how}"
-        fact = build_success_outcome(confirmed, how)
-        news = [
-            _build_learned_outcome(fact, run_id, outcome, execution)
-            for run_id, outcome in before.items()
-            if outcome is Outcome.UNKNOWN or (run_id == attempt.run_id and outcome != fact.outcome)
-        ]
-        facts = [] if attempt.run_id in before else [(attempt.run_id, fact)]
-        execution.ledger.attempts.add([confirmed], facts, news)
+            words = [describe_delivery(changes), how] if changes else [how]
+            fact = build_success_outcome(attempt, "; ".join(words))
+            before = booked.get(attempt.message_id, {})
+            news += [
+                _build_learned_outcome(fact, run_id, outcome, execution)
+                for run_id, outcome in before.items()
+                if outcome is Outcome.UNKNOWN
+                or (run_id == attempt.run_id and outcome != fact.outcome)
+            ]
+            facts += [] if attempt.run_id in before else [(attempt.run_id, fact)]
+        ledger.attempts.add(confirmed, facts, news)
+        for unit, attempts in _group_by_unit(confirmed):
+            execution.log.info(
+                "unit %s committed: its marker is on the state queue (%s by rule %d); %s",
+                unit,
+                attempts[0].action.value,
+                attempts[0].rule,
+                how,
+            )
 
     def back_out(self, _: Sequence[Marker]) -> list[Attempt]:
         """Record the units that were backed out; return the undecided attempts."""

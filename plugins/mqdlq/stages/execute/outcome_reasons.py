@@ -35,12 +35,14 @@ class Findings:
     """Facts about a run's messages that the work list does not hold, by message id.
 
     `departed_elsewhere` and `being_moved` name the other run. `readers` counts the handles that had
-    the queue open for input around the last browse.
+    the queue open for input around the last browse. `has_lost_time` says that the ledger was
+    restored from an older copy since the run began.
     """
 
     departed_elsewhere: Mapping[int, str]
     being_moved: Mapping[int, str]
     readers: int
+    has_lost_time: bool
     blocked: Mapping[Destination | None, int]
     reason_not_to_act: str
     at: datetime
@@ -173,6 +175,12 @@ def explain_vanished_message(
         return Outcome.LEASED_BY_RUN, f"run {other} handled it in the meantime"
     if message_id in findings.being_moved:
         return Outcome.LEASED_BY_RUN, f"run {findings.being_moved[message_id]} is about to move it"
+    if findings.has_lost_time:
+        return Outcome.UNKNOWN, (
+            "it is not on the queue, and the ledger was restored from an older copy since this run"
+            " began: this handler may have moved it before, so look for its MsgId on its target and"
+            " in the archive"
+        )
     if expires_at is not None and expires_at <= findings.at:
         return Outcome.EXPIRED, f"its Expiry ended at {expires_at:%Y-%m-%d %H:%M:%S} UTC"
     if findings.readers:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
+from typing import Final
 
 from mqdlq.constants import reason_text
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.controls import read_controls
 from mqdlq.ledger import Run
+from mqdlq.model import PutAuthority
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import printable_name
@@ -19,6 +21,7 @@ from mqdlq.stages.execute.archiving import archive_messages, needs_copy
 from mqdlq.stages.execute.attempt_recorder import (
     AttemptRecorder,
     GroupAttempt,
+    MovedMessages,
     Planned,
     PlannedAttempt,
 )
@@ -29,10 +32,15 @@ from mqdlq.stages.execute.execution import Execution, PassResult
 from mqdlq.stages.execute.interrupted_attempts import settle_interrupted_attempts
 from mqdlq.stages.execute.leases import lease_until, skip_leased_messages
 from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, load_work_list
+from mqdlq.stages.execute.redecision import ALTERED, Redecision
+from mqdlq.stages.older_ledger.recognising import begin_work
 from mqdlq.stages.repairing.repair import read_repair
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
 from mqdlq.stages.units.exclusive_access import hold_state_queue
+from mqdlq.structures import MQMD
+
+_USER: Final = MQMD.slice_of("user_identifier")
 
 
 def make_pass(execution: Execution) -> PassResult:
@@ -45,13 +53,16 @@ def make_pass(execution: Execution) -> PassResult:
 
     Raises AnotherExecutorError if another executor keeps holding the state queue, and
     QueueManagerError if the queue manager fails; neither loses a message. Raises ExecutionError,
-    before it touches anything, if there is no accepted plan.
+    before it touches anything, if there is no accepted plan, and OlderLedgerError if the ledger is
+    older than the lake or the state queue.
     """
     run, ledger, plan_id = execution.run, execution.ledger, _find_accepted_plan_id(execution)
     if why := find_reason_not_to_act(run, ledger):
         execution.log.info("%s: nothing is executed", why)
         return PassResult(0, None, 0)
     with _open_queues(execution) as (state, cursor, browsing):
+        begun = begin_work(execution, run.run_id, run.state_queue, state)
+        moved = MovedMessages.of_markers(state.markers(), run.run_id, plan_id)
         markers = settle_interrupted_attempts(execution, state, cursor)
         started = _begin_or_resume_pass(execution)
         work = load_work_list(run, ledger, execution.lake_root)
@@ -61,13 +72,23 @@ def make_pass(execution: Execution) -> PassResult:
         copies = archive_messages(execution, work, cursor, controls)
         limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
-        booking = AttemptRecorder(execution, plan_id, destinations.explain_failure, controls)
+        booking = AttemptRecorder(
+            execution,
+            plan_id,
+            destinations.explain_failure,
+            controls,
+            number=begun.number,
+            moved=moved,
+        )
+        rules = Redecision(run, cursor.queue_manager, ledger)
         source = DeadLetterSource(cursor, copies, is_browsed_apart=browsing is not cursor)
         with UnitEngine(source, booking, markers=state, destinations=destinations) as units:
             units.clear_markers_later(markers)
             for met in work.browse(browsing):
                 planned = _plan_move(controls.gather(met), started, copies, run)
-                if planned and controls.hold_or_admit(planned, units):
+                if not planned or not _may_move(planned, rules, destinations, booking):
+                    continue
+                if controls.hold_or_admit(planned, units):
                     units.offer(planned)
         controls.finish()
         controls.hold_all(work)  # the moves of this pass may have changed the holds
@@ -108,6 +129,29 @@ def _plan_move(
     if not tries or len(tries) < len(planned):
         return None
     return tries[0] if len(tries) == 1 else GroupAttempt(tries)
+
+
+def _may_move(
+    planned: Planned, rules: Redecision, destinations: Destinations, booking: AttemptRecorder
+) -> bool:
+    """Return whether all messages may move; otherwise record why they stay."""
+    for one in planned.tries:
+        why = ALTERED if not rules.agrees(one) else _find_own_target(one, rules.run, destinations)
+        if why:
+            booking.withhold(planned, why, one)
+            return False
+    return True
+
+
+def _find_own_target(planned: PlannedAttempt, run: Run, destinations: Destinations) -> str:
+    """Return why a message must not be put to its target, which is a queue of the run, or ""."""
+    if planned.destination is None:
+        return ""
+    is_ctx = planned.authority is PutAuthority.CTX
+    user = planned.browsed.descriptor[_USER] if is_ctx else b""
+    own = destinations.find_own(planned.destination, (run.queue, run.state_queue), user)
+    target = planned.step.target_q
+    return own and f"its target, {target}, leads to {own}, a queue of this very handler"
 
 
 def _plan_attempt(

@@ -25,6 +25,7 @@ from mqdlq.stages.repairing.planned import find_all_changes
 class WorkItem:
     """One message of a run: its planned steps, its attempts, and its outcome if it has one.
 
+    `planned` are the steps as the plan has them, `steps` those steps with the tries that are left.
     `is_in_doubt` says that its last attempt is unknown, `was_seen` that the last browse of the
     queue met it. `withheld_reason` says why its next step must not be carried out, "" if it may.
     `hold` says why a control does not let the pass try it now, None if none holds it.
@@ -47,6 +48,7 @@ class WorkItem:
     was_moved_elsewhere: bool = False
     cause_id: str = ""
     changes: MessageRepair | None = None
+    planned: tuple[Step, ...] = ()
 
     @property
     def has_departed(self) -> bool:
@@ -210,6 +212,7 @@ def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
         item.was_moved_elsewhere = message.message_id in elsewhere
         item.cause_id = causes.get(message.browse_seq, "")
         item.changes = changes.get(message.message_id)
+        item.planned = planned
         item.withheld_reason = _find_reason_to_withhold(item, run, message.browse_seq in truncated)
         items.append(item)
     return WorkList(items)

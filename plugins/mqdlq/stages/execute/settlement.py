@@ -110,6 +110,7 @@ def _gather_findings(
         departed_elsewhere=elsewhere,
         being_moved=being_moved,
         readers=readers,
+        has_lost_time=ledger.epochs.lost_since(run.started_at) is not None,
         blocked=find_blocked_destinations(execution, work) if run.hold_while_blocked else {},
         reason_not_to_act=find_reason_not_to_act(run, ledger),
         at=execution.clock(),

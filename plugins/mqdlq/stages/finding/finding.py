@@ -6,7 +6,6 @@ message is in an earlier snapshot, which pruning keeps.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -27,6 +26,7 @@ from mqdlq.lake.row_search import (
 from mqdlq.lake.storage import file_names
 from mqdlq.ledger import UNKNOWN_MESSAGE, KnownSnapshot, Ledger, MessageState
 from mqdlq.model import Outcome
+from mqdlq.rules.wildcards import fits
 from mqdlq.stages.finding.found import (
     COLUMNS,
     COUNTED,
@@ -171,6 +171,10 @@ class _Search:
         cls, chosen: MessageFilter, handlers: Iterable[str], ledger: Ledger, lake_root: str
     ) -> _Search:
         """Choose the snapshots, and narrow the search by what the ledger knows."""
+        handlers = tuple(handlers)
+        if chosen.message_key:
+            (key,) = ledger.message_keys.complete([chosen.message_key], handlers)
+            chosen = replace(chosen, message_key=key)
         search = cls(ledger, chosen, _snapshots(chosen, handlers, ledger, lake_root))
         search.conditions = conditions_of(chosen, search.sizes)
         if isinstance(chosen.state, Outcome):
@@ -271,12 +275,11 @@ def _snapshots(
     """Return the snapshots that may have such messages by their directories, newest first."""
     found: dict[str, KnownSnapshot] = {}
     standing: dict[tuple[str, str], set[str]] = {}
+    named = (chosen.queue_manager or "*", chosen.queue or "*")
     for one in ledger.message_states.snapshots(handlers):
         place = (one.queue_manager, one.queue)
         is_too_old = chosen.since and one.taken_at < chosen.since - _CLOCKS_DIFFER
-        if is_too_old or not (
-            _fits(chosen.queue_manager, one.queue_manager) and _fits(chosen.queue, one.queue)
-        ):
+        if is_too_old or not all(map(fits, named, place)):
             continue
         directory = snapshot_directory(lake_root, *place, one.snapshot_id)
         if place not in standing:
@@ -290,10 +293,3 @@ def _names_in(directory: str) -> set[str]:
     with suppress(FileNotFoundError):  # the lake is another one, or was cleared
         return set(file_names(directory, ""))
     return set()
-
-
-def _fits(pattern: str, name: str) -> bool:
-    if not pattern:
-        return True
-    parts = map(re.escape, pattern.split("*"))
-    return re.fullmatch(".*".join(parts), name, re.DOTALL) is not None

@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 
 from mqdlq.constants import ALL_NAMES
 from mqdlq.errors import MqDlqError
+from mqdlq.ledger import KEY_DIGITS
 from mqdlq.model import Outcome
 
 ID_DIGITS: Final = 48
-KEY_DIGITS: Final = 64
 _CAUSE_DIGITS: Final = 12
 _LONGEST: Final = 200
 _DIGITS: Final = re.compile("[0-9a-fA-F]+")
@@ -52,12 +52,12 @@ State = Outcome | Presence
 class MessageFilter:
     """The messages to find; an empty field narrows nothing, and all others apply together.
 
-    Identifiers are hexadecimal digits. In names, ``*`` stands for any number of characters, and
-    case matters. `text` is a key, a MsgId or CorrelId, a reason, or words, each of which occurs in
-    a name, whatever its case. `since` is included and `until` is not: they are about when the
-    message was dead-lettered, or put if its MQDLH does not say. `expires_before` selects messages
-    that expire before a time. Days end at midnight UTC. `state` is the last outcome, or a
-    `Presence`.
+    Identifiers are hexadecimal digits; of a key, the first are enough if they are unique. In names,
+    ``*`` and ``?`` are wildcards as in rules, and case matters. `text` is a key, a MsgId or
+    CorrelId, a reason, or words, each of which occurs in a name, whatever its case, or begins a
+    key. `since` is included and `until` is not: they are about when the message was dead-lettered,
+    or put if its MQDLH does not say. `expires_before` selects messages that expire before a time.
+    Days end at midnight UTC. `state` is the last outcome, or a `Presence`.
     """
 
     text: str = ""
@@ -124,11 +124,13 @@ def _text(name: str, text: str) -> str:
     return text.rstrip(" ")  # a name may begin with a blank, and never ends with one
 
 
-def _digits(length: int) -> Callable[[str, str], str]:
+def _digits(length: int, least: int | None = None) -> Callable[[str, str], str]:
+    expected = f"{length} hexadecimal digits" + (", or the first of them" if least else "")
+
     def parse(name: str, text: str) -> str:
         value = text.strip()
-        if len(value) != length or not _DIGITS.fullmatch(value):
-            raise FilterError(name, f"found {_shortened(value)!r}", f"{length} hexadecimal digits")
+        if not (least or length) <= len(value) <= length or not _DIGITS.fullmatch(value):
+            raise FilterError(name, f"found {_shortened(value)!r}", expected)
         return value.lower()
 
     return parse
@@ -201,7 +203,7 @@ _PARSERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "text": _text,
     "msg_id": _digits(ID_DIGITS),
     "correl_id": _digits(ID_DIGITS),
-    "message_key": _digits(KEY_DIGITS),
+    "message_key": _digits(KEY_DIGITS, 1),
     "queue_manager": _text,
     "queue": _text,
     "application": _text,

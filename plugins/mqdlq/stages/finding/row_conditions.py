@@ -10,6 +10,7 @@ from mqdlq.lake.row_search import (
     Condition,
     Snapshots,
     any_of,
+    begins_with,
     contains,
     distinct_rows,
     equals,
@@ -17,9 +18,9 @@ from mqdlq.lake.row_search import (
     is_like,
     is_one_of,
 )
+from mqdlq.ledger import KEY_DIGITS
 from mqdlq.stages.finding.message_filter import (
     ID_DIGITS,
-    KEY_DIGITS,
     MessageFilter,
     reason_number,
 )
@@ -34,6 +35,8 @@ _NAMES: Final = (
 )
 _OF_A_CAUSE: Final = ("class", "dlh_reason", "dlh_dest_q_name", "dlh_dest_q_mgr_name")
 _MOST_DESTINATIONS: Final = 200_000
+_LEAST: Final = 6
+"""How many digits a word has at least that may be the beginning of a key."""
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
 
 
@@ -62,9 +65,12 @@ def _of_text(text: str) -> Iterator[Condition]:
         yield equals(bytes.fromhex(digits), *columns)
         return
     for word in text.split():
-        condition = contains(word, *_NAMES)
-        reason = reason_number(word)
-        yield condition if reason is None else any_of([condition, equals(reason, "dlh_reason")])
+        found = [contains(word, *_NAMES)]
+        if (reason := reason_number(word)) is not None:
+            found.append(equals(reason, "dlh_reason"))
+        if _LEAST <= len(word) < KEY_DIGITS and set(word.lower()) <= _HEXADECIMAL:
+            found.append(begins_with(word.lower(), "message_key"))
+        yield any_of(found)
 
 
 def _of_identifiers(chosen: MessageFilter) -> Iterator[Condition]:

@@ -9,8 +9,9 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Final
 
-from mqdlq.ledger import Ledger
+from mqdlq.ledger import LaterCount, Ledger, SettledSince
 from mqdlq.ledger.reading.overview import OpenApproval, SeenQueue, SeenRefusal, SeenRun
+from mqdlq.model import GIVEN_ACTION
 from mqdlq.stages.fleet.handler_files import HandlerFile
 from mqdlq.stages.fleet.queue_states import (
     ORDER,
@@ -19,10 +20,12 @@ from mqdlq.stages.fleet.queue_states import (
     QueueState,
     attention_of,
     checked_at,
-    counted_of,
+    depth_now,
     depth_of,
     find_states,
+    last_sight_of,
     oldest_of,
+    settled_since,
 )
 
 DIGEST_SHOWN: Final = 12
@@ -47,7 +50,8 @@ class FleetRow:
 
     `findings` begins with the most urgent one. `depth` was read at `checked_at`. `oldest` is the
     time since when the oldest remaining message is there. A number is None if it is unknown.
-    `counted` is the run whose account counts for the whole queue.
+    `counted` is the run whose account counts for the whole queue, `later` what later runs did with
+    its messages, and `since` which of them settled messages that needed attention.
     """
 
     handler: str
@@ -60,6 +64,8 @@ class FleetRow:
     oldest: datetime | None
     traffic: Traffic | None
     attention: int | None
+    since: tuple[SettledSince, ...]
+    later: tuple[LaterCount, ...]
     last: SeenRun | None
     counted: SeenRun | None
     refusal: SeenRefusal | None
@@ -74,16 +80,22 @@ class FleetRow:
 
     @property
     def rules_name(self) -> str:
-        """The file name of the rules of the last run, or of the handler's file."""
-        if self.last is not None:
-            return PurePath(self.last.rules_source).name
+        """The file name of the rules of the last run with a table, or of the handler's file."""
+        if (run := self._ruled) is not None:
+            return PurePath(run.rules_source).name
         handler = self.file.handler if self.file is not None else None
         return (handler.rules or f"{handler.name}.yaml") if handler is not None else ""
 
     @property
     def rules_digest(self) -> str:
-        """The beginning of the digest of the last run's rules."""
-        return self.last.rules_digest[:DIGEST_SHOWN] if self.last is not None else ""
+        """The beginning of the digest of these rules."""
+        return self._ruled.rules_digest[:DIGEST_SHOWN] if self._ruled is not None else ""
+
+    @property
+    def _ruled(self) -> SeenRun | None:
+        """The last run, or that of the account where the last one was given an action."""
+        last = self.last
+        return self.counted if last is not None and last.rules_source == GIVEN_ACTION else last
 
     @property
     def fill(self) -> float | None:
@@ -118,6 +130,8 @@ class FleetSummary:
     handlers: int
     queue_managers: int
     attention: int
+    unknown: int
+    """On how many queues no account says how many messages need attention."""
     approvals: int
     states: Mapping[QueueState, int]
     unchecked: int
@@ -206,6 +220,7 @@ def sum_up(rows: Sequence[FleetRow]) -> FleetSummary:
         handlers=len({row.handler for row in rows}),
         queue_managers=len({row.queue_manager for row in rows} - {""}),
         attention=sum(row.attention or 0 for row in rows),
+        unknown=sum(bool(row.queue) and row.attention is None for row in rows),
         approvals=sum(len(row.approvals) for row in rows),
         states={state: counted[state] for state in QueueState if counted[state]},
         unchecked=sum(file.rules is None for file in files.values()),
@@ -215,21 +230,23 @@ def sum_up(rows: Sequence[FleetRow]) -> FleetSummary:
 def _row(handler: str, known: Known, now: datetime) -> FleetRow:
     seen = known.seen
     whole, last = (seen.whole, seen.last) if seen is not None else (None, None)
-    newest = last if last is not None and depth_of(last) is not None else whole
+    newest = last_sight_of(seen) if seen is not None else None
     limits = (run.max_depth for run in (newest, whole) if run is not None)
     return FleetRow(
         handler=handler,
         queue_manager=seen.queue_manager if seen is not None else "",
         queue=seen.queue if seen is not None else "",
         findings=tuple(find_states(known, now)),
-        depth=depth_of(newest) if newest is not None else None,
+        depth=depth_now(seen) if seen is not None else None,
         max_depth=next((limit for limit in limits if limit is not None), None),
         checked_at=checked_at(newest) if newest is not None else None,
         oldest=oldest_of(seen) if seen is not None else None,
         traffic=traffic_of(seen) if seen is not None else None,
         attention=attention_of(seen) if seen is not None else None,
+        since=settled_since(seen) if seen is not None else (),
+        later=seen.later if seen is not None else (),
         last=last,
-        counted=counted_of(seen) if seen is not None else None,
+        counted=seen.counted if seen is not None else None,
         refusal=known.refusal,
         approvals=known.approvals,
         file=known.file,

@@ -74,11 +74,11 @@ class HandlerFiles:
         names = handler_names(folder)
         for name in sorted(names, key=lambda one: one not in shown):
             path = folder / f"{name}.yaml"
-            digest = _digest(path)
+            digest = _digest(path, folder)
             handler, fault = self._loaded.get((path, digest)) or _load(name, folder)
             loaded[path, digest] = handler, fault
             table = path if handler is None or handler.rules is None else folder / handler.rules
-            key = (path, digest, _digest(table))
+            key = (path, digest, _digest(table, folder))
             rules = self._checked.get(key)
             if rules is None and (name in shown or time.monotonic() < until):
                 rules = _check(path)
@@ -89,9 +89,9 @@ class HandlerFiles:
         return found
 
 
-def _digest(path: Path) -> bytes:
+def _digest(path: Path, folder: Path) -> bytes:
     try:
-        return hashlib.sha256(path.read_bytes()).digest()
+        return hashlib.sha256(directories.read_rules_file(path, folder)).digest()
     except OSError:
         return b""
 
@@ -105,7 +105,7 @@ def _load(name: str, folder: Path) -> tuple[Handler | None, str]:
 
 def _check(path: Path) -> RulesCheck:
     try:
-        found = check_handler(path, path.read_bytes())
+        found = check_handler(path, directories.read_rules_file(path, path.parent))
     except OSError as error:
         return RulesCheck((f"{path} cannot be read: {error.strerror}",), ())
     diagnostics = [*found.diagnostics, *(found.table.diagnostics if found.table else ())]

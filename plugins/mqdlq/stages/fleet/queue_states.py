@@ -8,10 +8,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Self
 
+from mqdlq.ledger import SettledSince
+from mqdlq.ledger.reading.later_outcomes import summed
 from mqdlq.ledger.reading.overview import OpenApproval, SeenQueue, SeenRefusal, SeenRun
+from mqdlq.model import DEPARTED
 from mqdlq.stages.fleet.handler_files import HandlerFile
 from mqdlq.stages.report import Verdict
-from mqdlq.stages.report.wording import count, moment, span
+from mqdlq.stages.report.wording import count, moment, settled_in_words, span
 
 STALE_AFTER: Final = timedelta(days=1)
 """After this time, a queue that needed nothing when it was last checked is no longer green."""
@@ -108,8 +111,9 @@ def _about_runs(known: Known, now: datetime) -> Iterator[Finding]:
     if refusal is not None and (last is None or refusal.at > last.started_at):
         yield Finding(QueueState.REFUSED, f"{moment(refusal.at)}: {refusal.why}")
     for approval in known.approvals:
-        messages = f" for {count(approval.messages, 'message')}" if approval.messages else ""
-        text = f"A plan{messages} waits since {moment(approval.at)}."
+        text = (
+            f"A plan for {count(approval.messages, 'message')} waits since {moment(approval.at)}."
+        )
         yield Finding(QueueState.APPROVAL, text)
     if last is None:
         return
@@ -147,19 +151,20 @@ def _without_verdict(run: SeenRun, now: datetime) -> Iterator[Finding]:
 
 
 def _about_queue(seen: SeenQueue, found: list[Finding], now: datetime) -> Iterator[Finding]:
-    attention = attention_of(seen)
+    attention, since = attention_of(seen), settled_since(seen)
     if attention:
         verb = "needs" if attention == 1 else "need"
-        text = f"{count(attention, 'message')} {verb} attention."
-        yield Finding(QueueState.ATTENTION, text)
+        text = f"{count(attention, 'message')} {verb} attention{_as_of(seen, now)}."
+        more = f" {settled_in_words(since)}." if since else ""
+        yield Finding(QueueState.ATTENTION, text + more)
     if any(one.state.tone != "good" for one in found):
         return
-    whole = seen.whole
-    checked = checked_at(whole) if whole is not None else None
+    whole, saw = seen.whole, last_sight_of(seen)
+    checked = checked_at(saw) if saw is not None else None
     if whole is None or checked is None:
         yield Finding(QueueState.NO_REPORT, "No run has looked at the whole queue.")
         return
-    depth = depth_of(whole)
+    depth = depth_now(seen)
     if now - checked > STALE_AFTER:
         ago = span((now - checked).total_seconds())
         yield Finding(QueueState.STALE, f"Last checked {moment(checked)}, {ago} ago.")
@@ -169,32 +174,68 @@ def _about_queue(seen: SeenQueue, found: list[Finding], now: datetime) -> Iterat
         text = f"{count(depth or 0, 'settled message')}, last checked {moment(checked)}."
         yield Finding(QueueState.SETTLED, text)
     else:
-        yield Finding(QueueState.HANDLED, whole.headline)
+        yield Finding(
+            QueueState.HANDLED, f"{settled_in_words(since)}." if since else whole.headline
+        )
 
 
-def counted_of(seen: SeenQueue) -> SeenRun | None:
-    """Return the last run with an account of the whole queue; None if there is none, or no message.
-
-    A run that found no work, is in progress, or broke off has no account.
-    """
-    whole = seen.whole
-    return whole if whole is not None and whole.end_at is not None else seen.closed
+def _as_of(seen: SeenQueue, now: datetime) -> str:
+    """Return the age of a number that a newer run has not confirmed yet, "" if none has to."""
+    counted, whole = seen.counted, seen.whole
+    if counted is None or counted.end_at is None or counted == whole:
+        return ""
+    if whole is not None and whole.look_is_work is False:
+        return ""
+    ago = span((now - counted.end_at).total_seconds())
+    return f" by the account of {moment(counted.end_at)}, {ago} ago"
 
 
 def attention_of(seen: SeenQueue) -> int | None:
-    """Return how many messages of a queue need attention, None if no account says so."""
-    if seen.whole is not None and depth_of(seen.whole) == 0:
+    """Return how many messages of a queue need attention, None if no account says so.
+
+    They are those of the last account, less what later runs settled, and with what they opened.
+    """
+    if depth_now(seen) == 0:
         return 0
-    counted = counted_of(seen)
-    return counted.attention if counted is not None else None
+    counted = seen.counted
+    if counted is None or counted.attention is None:
+        return None
+    known = [one for one in seen.later if one.before is not None]
+    opened = sum(one.since.messages for one in known if one.is_open and not one.was_open)
+    settled = sum(one.since.messages for one in known if one.is_settled)
+    return max(counted.attention + opened - settled, 0)
+
+
+def settled_since(seen: SeenQueue) -> tuple[SettledSince, ...]:
+    """Return the runs that settled messages which needed attention by the last account."""
+    return summed(one.since for one in seen.later if one.is_settled)
 
 
 def oldest_of(seen: SeenQueue) -> datetime | None:
     """Return since when the oldest remaining message is on a queue; None: none, or unknown."""
-    if seen.whole is None or depth_of(seen.whole) == 0:
+    if depth_now(seen) == 0 or seen.counted is None:
         return None
-    counted = counted_of(seen)
-    return counted.oldest_left if counted is not None else None
+    return seen.counted.oldest_left
+
+
+def last_sight_of(seen: SeenQueue) -> SeenRun | None:
+    """Return the newest run that saw the depth of a queue, None if none did."""
+    runs = (seen.last, seen.whole, seen.before, seen.closed)
+    return next((run for run in runs if run is not None and depth_of(run) is not None), None)
+
+
+def depth_now(seen: SeenQueue) -> int | None:
+    """Return the last known depth of a queue, less what left since the run that saw it looked."""
+    saw = last_sight_of(seen)
+    depth = depth_of(saw) if saw is not None else None
+    if saw is None or depth is None or saw.end_depth is not None:
+        return depth
+    left = (
+        one.since.messages
+        for one in seen.later
+        if one.since.run_id == saw.run_id and one.outcome in DEPARTED
+    )
+    return max(depth - sum(left), 0)
 
 
 def depth_of(run: SeenRun) -> int | None:

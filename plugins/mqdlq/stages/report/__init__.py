@@ -9,6 +9,7 @@ from mqdlq.stages.report.rendering.json_report import render_json, render_row
 from mqdlq.stages.report.rendering.text_report import print_report, render_text
 from mqdlq.stages.report.report_files import (
     ReportFiles,
+    describe_unreported,
     latest_run_id,
     read_ended_report,
     report_directory,
@@ -22,6 +23,7 @@ __all__ = [
     "Report",
     "ReportFiles",
     "Verdict",
+    "describe_unreported",
     "latest_run_id",
     "print_report",
     "read_ended_report",

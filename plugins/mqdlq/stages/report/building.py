@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from mqdlq.ledger import Ledger
+from mqdlq.failures import Failure, left_no_word
+from mqdlq.ledger import Ledger, SinceSnapshot
 from mqdlq.model import AttemptState
 from mqdlq.stages.report.commands import with_commands
 from mqdlq.stages.report.controls.ramps import ramp_rows
@@ -14,10 +16,11 @@ from mqdlq.stages.report.controls.repairs import repair_rows
 from mqdlq.stages.report.controls.returns import return_rows
 from mqdlq.stages.report.expiry import count_expired
 from mqdlq.stages.report.grouping import Gathered, gather
+from mqdlq.stages.report.needs_attention import GroupedMessages
 from mqdlq.stages.report.report_records import Report, Resolution, RunFacts
 from mqdlq.stages.report.report_sources import Sources, read_sources
 from mqdlq.stages.report.rule_counts import rule_rows
-from mqdlq.stages.report.verdict import account_of, judge
+from mqdlq.stages.report.verdict import account_of, is_untouched, judge
 from mqdlq.stages.report.wording import count
 
 STAGES = ("sense", "snapshot", "evaluate", "approve", "execute", "retry")
@@ -29,22 +32,32 @@ def read_report(
     ledger: Ledger,
     lake_root: str,
     stages: Mapping[str, str],
-    error: str = "",
+    failures: Sequence[Failure] = (),
     now: datetime,
+    since: SinceSnapshot | None = None,
 ) -> Report:
     """Read everything there is to say of a run; a run nobody recorded has a report too.
+
+    With `since`, the messages that need attention are those of today: later runs settled others.
 
     `lake_root` is where a plan is looked for that was never accepted.
 
     `stages` are the states of the stages before the report, as Airflow names them ("success",
-    "failed", "upstream_failed", "skipped"); `error` is the text of what stopped the run.
+    "failed", "upstream_failed", "skipped"); `failures` say why stages failed. A failed stage
+    without a failure has left no word, and one that did not run because of it needs none.
     """
-    stages = {name: str(stages[name] or "none") for name in sorted(stages, key=_place_in_the_run)}
-    sources, gathered = gather(read_sources(run_id, ledger, lake_root), ledger)
+    stages = ordered(stages)
+    sources = read_sources(run_id, ledger, lake_root)
+    sources, gathered = gather(replace(sources, since=since or SinceSnapshot()), ledger)
     tally = gathered.tally()
-    account = account_of(sources, tally)
-    verdict, headline, why = judge(sources, tally, account, stages, error)
+    failures = all_failures(stages, failures)
+    # A run that failed before it touched anything has nothing to account for.
+    has_account = not (failures and is_untouched(sources, tally))
+    account = account_of(sources, tally) if has_account else None
+    verdict, headline, why = judge(sources, tally, account, stages, failures)
     attention, unaccounted = gathered.attention, gathered.unaccounted
+    if sources.snapshot is not None and account is None:
+        unaccounted = GroupedMessages()  # their causes are listed, and none is missing
     rules = rule_rows(gathered.rules, sources)
     listed, missing, states = attention.rows(), unaccounted.rows(), gathered.attempts
     return Report(
@@ -53,7 +66,7 @@ def read_report(
         why=why,
         run=_run_facts(run_id, sources, gathered),
         stages=stages,
-        error=error.strip(),
+        failures=failures,
         troubles=sources.troubles,
         snapshot=sources.snapshot,
         plan=sources.plan,
@@ -82,6 +95,16 @@ def read_report(
     )
 
 
+def all_failures(stages: Mapping[str, str], failures: Sequence[Failure]) -> tuple[Failure, ...]:
+    """Return why each failed stage failed, in the order of the run; `failures` are those known."""
+    known = {failure.task: failure for failure in failures}
+    states = ("failed", "upstream_failed")
+    found = ([name for name in stages if stages[name] == state] for state in states)
+    failed = next(filter(None, found), [])
+    rest = [failure for failure in failures if failure.task not in stages]
+    return (*(known.get(name) or left_no_word(name) for name in failed), *rest)
+
+
 def _resolution(seconds: Sequence[float]) -> Resolution | None:
     """Return the median and the ninetieth percentile, each the time of one message."""
     if not seconds:
@@ -99,6 +122,11 @@ def _more(run_id: str, messages: int, listed: int) -> str:
         f"{rest} more of {messages:,} {'is' if messages - listed == 1 else 'are'} counted here but"
         f" not listed: `mqdlq report {run_id} --needs-attention` lists all of them."
     )
+
+
+def ordered(stages: Mapping[str, str]) -> dict[str, str]:
+    """Return the states of stages in the order of a run."""
+    return {name: str(stages[name] or "none") for name in sorted(stages, key=_place_in_the_run)}
 
 
 def _place_in_the_run(stage: str) -> tuple[int, str]:

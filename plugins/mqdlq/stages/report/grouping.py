@@ -166,7 +166,7 @@ def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:
     while True:
         gathered = Gathered(Timeline(span), horizon)
         try:
-            for message in messages_of(sources, ledger, **may):
+            for message in _as_of_today(messages_of(sources, ledger, **may), sources):
                 gathered.add(message, sources)
         except UnreadableError as error:
             may["settled" if error.is_of_settled else "lake"] = False
@@ -182,6 +182,20 @@ def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:
             trouble = f"the snapshot holds {held} messages, the ledger says {recorded}"
             sources = replace(sources, troubles=(*sources.troubles, trouble))
     return sources, gathered
+
+
+def _as_of_today(messages: Iterator[Message], sources: Sources) -> Iterator[Message]:
+    """Mark the messages that later runs settled, and leave out those without an outcome."""
+    if not sources.since.by_key:
+        yield from messages
+        return
+    since = sources.since.reader()
+    for message in messages:
+        later = since.take(bytes.fromhex(message.message_key))
+        if later is None or later.needs_attention:
+            yield message
+        elif message.outcome is not None:
+            yield replace(message, is_known_since=True)
 
 
 def rows_needing_attention(sources: Sources, ledger: Ledger) -> Iterator[MessageRow]:

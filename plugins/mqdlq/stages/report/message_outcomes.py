@@ -169,7 +169,7 @@ def _readable(
     """Yield rows of the lake; an error of reading them names the rows."""
     try:
         yield from open_rows()
-    except (LakeError, OSError, ValueError) as error:  # ValueError: not Parquet
+    except (LakeError, OSError) as error:
         raise UnreadableError(what, error) from error
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,17 +14,18 @@ from typing import Final
 
 from mqdlq import directories
 from mqdlq.errors import LedgerError
+from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger, RecordedVerdict, Settled
 from mqdlq.model import Outcome, Verdict
 from mqdlq.stages.page_paths import Paths
-from mqdlq.stages.report.building import read_report
+from mqdlq.stages.report.building import all_failures, ordered, read_report
 from mqdlq.stages.report.controls.ramps import ramp_in_words
 from mqdlq.stages.report.rendering.html_report import render_html
 from mqdlq.stages.report.rendering.json_report import render_json
-from mqdlq.stages.report.rendering.run_note import run_note
+from mqdlq.stages.report.rendering.run_note import failure_note, run_note
 from mqdlq.stages.report.rendering.text_report import render_text
 from mqdlq.stages.report.report_records import Report
-from mqdlq.stages.report.wording import expiry_in_words
+from mqdlq.stages.report.wording import expiry_in_words, visible
 
 _PRIVATE_FILE: Final = 0o600
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -40,7 +41,7 @@ class ReportFiles:
     failed: bool
     why: str
     short: str = ""
-    """Verdict, headline and reason, as an alert has them."""
+    """Headline, reason and next step, as an alert has them."""
     verdict: Verdict = Verdict.OK
     headline: str = ""
     note: Mapping[str, str] = field(default_factory=dict)
@@ -68,13 +69,13 @@ def write_report(
     lake_root: str,
     stages: Mapping[str, str],
     clock: Callable[[], datetime],
-    error: str = "",
+    failures: Sequence[Failure] = (),
     airflow: str | None = None,
 ) -> ReportFiles:
     """Write report.html, report.json and report.txt of a run, over those of an earlier call.
 
     Works however far the run came, also where the ledger has no such run: then `stages` (the
-    states Airflow gave the stages) and `error` (the text of what stopped it) are all there is.
+    states Airflow gave the stages) and `failures` (why stages failed) are all there is.
     `airflow` is where people reach Airflow with the operator's page: an address, "" if it is not
     known, None without a page. Only an address makes links in the files.
     The verdict is recorded in the ledger if it has the run. Raises LedgerError for a run id that
@@ -82,7 +83,7 @@ def write_report(
     """
     directory = report_directory(run_id)
     report = read_report(
-        run_id, ledger=ledger, lake_root=lake_root, stages=stages, error=error, now=clock()
+        run_id, ledger=ledger, lake_root=lake_root, stages=stages, failures=failures, now=clock()
     )
     paths = Paths(airflow) if airflow else None
     text = render_text(report, paths)
@@ -93,6 +94,7 @@ def write_report(
     _write(json_path, render_json(report))
     if report.run.handler:
         _record_verdict(report, ledger)
+    next_steps = f"Next: {report.next_steps}" if report.next_steps else ""
     # An account that was not closed says nothing: the run broke off before its last browse.
     closed = report.account is not None and report.account.last_browse is not None
     return ReportFiles(
@@ -101,7 +103,7 @@ def write_report(
         json_path,
         report.failed,
         report.why,
-        short="\n".join(filter(None, (report.headline, report.why))),
+        short="\n".join(filter(None, (report.headline, report.why, next_steps))),
         verdict=report.verdict,
         headline=report.headline,
         note=run_note(report, None if airflow is None else Paths(airflow)),
@@ -113,6 +115,31 @@ def write_report(
         reasons=_reasons(report),
         attention=_attention(report),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Unreported:
+    """The words of a failed run without a report: for people, and the run's note in Airflow."""
+
+    text: str
+    note: Mapping[str, str]
+
+
+def describe_unreported(stages: Mapping[str, str], failures: Sequence[Failure]) -> Unreported:
+    """Say of a run without a report why its tasks failed; ledger and lake are not read.
+
+    `failures` are the known ones, with that of the report last.
+    """
+    told = all_failures(ordered(stages), failures)
+    steps = dict.fromkeys(one.next_step for one in told if one.next_step)
+    first = (
+        "The run failed, and its report could not be written. Whether it moved messages is not"
+        " known here."
+    )
+    lines = (first, *(f"Why: {one.summary}" for one in told), *(f"Next: {one}" for one in steps))
+    notes = " ".join(map(failure_note, told))
+    text = "\n".join(map(visible, lines))
+    return Unreported(text, {"note": f"Failed. {first} {notes}", "attention": ""})
 
 
 def _record_verdict(report: Report, ledger: Ledger) -> None:
@@ -139,8 +166,8 @@ def _reasons(report: Report) -> Counter[int]:
     counted: Counter[int] = Counter()
     for group in report.causes:
         counted[group.reason] += group.messages
-    if report.account is not None and not report.troubles:
-        counted[0] += report.account.messages - counted.total()
+    if report.snapshot is not None and not report.troubles:
+        counted[0] += report.snapshot.messages - counted.total()
     return +counted
 
 
@@ -162,34 +189,48 @@ def report_directory(run_id: str) -> Path:
     return directories.home() / "reports" / run_id
 
 
-def written_stages(run_id: str) -> tuple[dict[str, str], str]:
-    """Return the stages' states and the error that a written report of the run knows.
+def written_stages(run_id: str) -> tuple[dict[str, str], tuple[Failure, ...]]:
+    """Return the stages' states, and why some failed, as a written report of the run has them.
 
-    The ledger does not hold them; both are empty where no report was written.
+    Both are empty where no report was written.
     """
     try:
         text = (report_directory(run_id) / "report.json").read_text(encoding="utf-8")
     except FileNotFoundError:
-        return {}, ""
+        return {}, ()
     document = json.loads(text)
-    return document["stages"], document["error"]
+    return document["stages"], tuple(Failure(**one) for one in document["failures"])
 
 
 def read_ended_report(run_id: str, *, ledger: Ledger, lake_root: str, now: datetime) -> Report:
     """Read the report of a run again, also where the files of its worker are not.
 
-    Without them the states of the stages are unknown, so the verdict, headline and reason come from
-    the ledger, which recorded them at the run's end.
+    Without them the states of the stages are unknown, so the verdict, headline, reason and failures
+    come from the ledger, which recorded them.
     """
-    stages, error = written_stages(run_id)
-    report = read_report(
-        run_id, ledger=ledger, lake_root=lake_root, stages=stages, error=error, now=now
-    )
+    stages, failures = written_stages(run_id)
     recorded = ledger.accounts.verdict_of(run_id)
+    if not stages:
+        behind = failures_behind(recorded, ledger.runs.failures(run_id))
+        is_over = recorded is not None or ledger.runs.get(run_id) is None
+        failures = tuple(one for _, one in behind) if is_over else ()
+    report = read_report(
+        run_id, ledger=ledger, lake_root=lake_root, stages=stages, failures=failures, now=now
+    )
     if stages or recorded is None:
         return report
     verdict = Verdict(recorded.verdict)
     return replace(report, verdict=verdict, headline=recorded.headline, why=recorded.why)
+
+
+def failures_behind(
+    recorded: RecordedVerdict | None, failures: Iterable[tuple[datetime, Failure]]
+) -> list[tuple[datetime, Failure]]:
+    """Return the failures that the recorded verdict names; all of them without a verdict.
+
+    A task that failed and then succeeded is not behind it.
+    """
+    return [(at, one) for at, one in failures if recorded is None or one.summary in recorded.why]
 
 
 def latest_run_id(ledger: Ledger) -> str | None:

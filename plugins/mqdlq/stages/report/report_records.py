@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mqdlq.causes import Cause
+from mqdlq.failures import Failure
 from mqdlq.ledger import EvidenceCheck, LearnedCount
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome, Verdict
 from mqdlq.stages.report.controls.records import RampRow, RepairRow, ReturnRow
@@ -313,8 +314,8 @@ class Expiry:
 class Report:
     """Everything a report shows.
 
-    `stages` are the states Airflow gave the stages before this one, `error` is the text of what
-    stopped the run, `troubles` what could not be read for this report. Of the messages that need
+    `stages` are the states Airflow gave the stages before this one, `failures` say why stages
+    failed, `troubles` what could not be read for this report. Of the messages that need
     attention, `needs_attention` is the number, `attention_groups` has all of them by trouble, and
     `attention_messages` lists some in full. `without_outcome`, `unaccounted_groups` and
     `unaccounted` do the same for messages without an outcome. `more` says how many messages are
@@ -332,7 +333,7 @@ class Report:
     why: str
     run: RunFacts
     stages: Mapping[str, str]
-    error: str
+    failures: tuple[Failure, ...]
     troubles: tuple[str, ...]
     snapshot: SnapshotFacts | None
     plan: PlanFacts | None
@@ -363,3 +364,8 @@ class Report:
     def failed(self) -> bool:
         """Whether the run counts as failed."""
         return self.verdict is Verdict.FAILED
+
+    @property
+    def next_steps(self) -> str:
+        """What to do about the failures of stages, "" if nothing is known."""
+        return "; ".join(dict.fromkeys(one.next_step for one in self.failures if one.next_step))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from mqdlq.lake import (
     read_manifest,
     settled_rows,
 )
-from mqdlq.ledger import Ledger, Look, Run, Settled, Sighting
+from mqdlq.ledger import Ledger, Look, Run, Settled, Sighting, SinceSnapshot
 from mqdlq.model import Outcome
 from mqdlq.rules import check
 from mqdlq.stages.report.report_records import PlanFacts, SnapshotFacts
@@ -56,6 +56,10 @@ class Sources:
     troubles: tuple[str, ...]
     look: Look | None = None
     """The state of the queue when the run looked for work."""
+    since: SinceSnapshot = field(default_factory=SinceSnapshot)
+    """Later outcomes: a message that a later run settled does not need attention any more."""
+    has_attempts: bool = False
+    """Whether the run has begun a unit of work; each is announced in the ledger before."""
 
     @property
     def is_for_named(self) -> bool:
@@ -84,6 +88,7 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
         manifest=manifest,
         troubles=troubles,
         look=ledger.runs.last_look(run_id),
+        has_attempts=ledger.attempts.between(run_id) is not None,
     )
 
 
@@ -120,7 +125,7 @@ def _settled_before(
         return {}
     try:
         batches = list(settled_rows(snapshot.location, _HOW))
-    except (LakeError, OSError, ValueError):  # ValueError: not Parquet
+    except (LakeError, OSError):
         return {}
     rows = pa.Table.from_batches(batches).group_by(_HOW).aggregate([([], "count_all")])
     return {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mqdlq.failures import Failure
 from mqdlq.ledger import Sighting
 from mqdlq.model import DEPARTED, Action, Outcome, Trait, Verdict
 from mqdlq.stages.report.report_records import Account, LastBrowse
@@ -36,6 +37,11 @@ class Tally:
     def would_be_left(self) -> int:
         """How many messages a rule would leave if this were not a dry run."""
         return self.only_dry_run[Action.IGNORE]
+
+
+def is_untouched(sources: Sources, tally: Tally) -> bool:
+    """Whether a run has begun no unit of work, and has booked no outcome."""
+    return not (sources.has_attempts or tally.booked or sources.sighting)
 
 
 def account_of(sources: Sources, tally: Tally) -> Account | None:
@@ -115,17 +121,15 @@ def judge(
     tally: Tally,
     account: Account | None,
     stages: Mapping[str, str],
-    error: str,
+    failures: Sequence[Failure] = (),
 ) -> Judgement:
     """Judge a run by its stages, its account, and whether messages need attention.
 
     Only a run whose stages did not fail and whose account adds up is not failed. Where `stages`
     are not known and no last browse closed the account, it is unfinished.
     """
-    failed = [name for name, state in stages.items() if state == "failed"]
-    failed = failed or [name for name, state in stages.items() if state == "upstream_failed"]
-    faults = [f"stage {name} failed" for name in failed]
-    faults.extend([error.strip().splitlines()[0]] if error.strip() else [])
+    failed = [failure.task for failure in failures]
+    faults = [failure.summary for failure in failures]
     is_open = not faults and not stages and sources.sighting is None
     if sources.run is None:
         headline = f"The run failed{_at(failed)}; nothing was touched."
@@ -134,8 +138,8 @@ def judge(
         is_settled = sources.snapshot is None and sources.look is not None and sources.look.depth
         return Verdict.SETTLED if is_settled else Verdict.EMPTY, _empty(sources), ""
     if account is None:
-        headline = _without_snapshot(failed, is_open)
-        faults = faults or ["no snapshot was taken"]
+        headline = _without_account(sources, failed, is_open)
+        faults = [*(faults or ["no snapshot was taken"]), *sources.troubles]
     else:
         headline = _headline(sources, tally, account, failed)
         faults = [*faults, *account.differences, *sources.troubles]
@@ -155,16 +159,16 @@ def _verdict(faults: list[str], is_open: bool, attention: int) -> Verdict:
     return Verdict.ATTENTION if attention else Verdict.OK
 
 
-def _without_snapshot(failed: list[str], is_open: bool) -> str:
+def _without_account(sources: Sources, failed: list[str], is_open: bool) -> str:
+    if sources.snapshot is not None and sources.run is not None:
+        messages = count(len(sources.run.message_keys) or sources.snapshot.messages, "message")
+        return f"The run ended{_at(failed)}: none of {messages} was acted on; nothing was touched."
     if is_open:
         return "No snapshot was taken: the queue was empty, or the run did not get that far."
     return f"The run ended{_at(failed)} before it took a snapshot; nothing was touched."
 
 
 def _headline(sources: Sources, tally: Tally, account: Account, failed: list[str]) -> str:
-    if failed and (sources.plan is None or sources.plan.accepted_at is None):
-        messages = count(account.selected, "message")
-        return f"The run ended{_at(failed)}: none of {messages} was acted on."
     parts = ", ".join(_parts(sources, tally, account))
     sum_ = "adds up" if account.adds_up else "does not add up"
     stages = f" The run failed{_at(failed)}." if failed else ""

@@ -8,7 +8,7 @@ from typing import Final
 
 from mqdlq.causes import BY_CLASS, MOST_NAMES, Cause, CountedCause, advice_on
 from mqdlq.constants import reason_text
-from mqdlq.ledger import EvidenceCheck, LearnedCount
+from mqdlq.ledger import EvidenceCheck, LearnedCount, SettledSince
 from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait, Verdict
 from mqdlq.stages.report.report_records import Expiry
 
@@ -73,6 +73,11 @@ def plan_in_words(
     number = sum(settled.values())
     before = f"{number:,} settled by earlier runs: {outcomes_in_words(settled)}" if number else ""
     return "; ".join(filter(None, [planned, before, not_selected(others)])) or "no messages"
+
+
+def untouched_in_words(messages: int) -> str:
+    """Say why a run that has touched nothing has no account of its snapshot."""
+    return f"none: no unit of work was begun, {count(messages, 'message')} in the snapshot"
 
 
 def not_selected(messages: int) -> str:
@@ -221,6 +226,16 @@ def span(seconds: float) -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: ``1 message``, ``2 messages``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def settled_in_words(since: Sequence[SettledSince]) -> str:
+    """Say what later runs handled: ``667 were handled at 2026-11-23 08:58:00 UTC by admin``."""
+    number = sum(one.messages for one in since)
+    verb = "was" if number == 1 else "were"
+    runs = f" by {count(len(since), 'run')}, the last" if len(since) > 1 else ""
+    newest = since[0]
+    who = f" by {visible(newest.who)}" if newest.who else ""
+    return f"{number:,} {verb} handled{runs} at {moment(newest.at)}{who}"
 
 
 def expiry_in_words(expiry: Expiry) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqdlq.stages.restore.restoration import RestorationResult, restore
 from mqdlq.stages.restore.restoration_resources import RestorationResources
-from mqdlq.stages.restore.selection import RestoreRequest, begin_restoration
+from mqdlq.stages.restore.selection import RestoreRequest, begin_restoration, select
 
 __all__ = [
     "RestorationResources",
@@ -12,4 +12,5 @@ __all__ = [
     "RestoreRequest",
     "begin_restoration",
     "restore",
+    "select",
 ]

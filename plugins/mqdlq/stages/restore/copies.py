@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from mqdlq.errors import LakeError
 from mqdlq.lake.archive import Copy, read_copies
-from mqdlq.ledger import ArchivedCopy, CopyId, CopyState, Restoration
+from mqdlq.lake.files import MissingFileError
+from mqdlq.ledger import ArchivedCopy, CopyId, CopyState, Epoch, Restoration
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.stages.report.wording import moment, place
 
@@ -49,10 +51,10 @@ def _read_file(location: str, wanted: dict[int, ArchivedCopy]) -> Iterator[ReadC
                 yield ReadCopy(copy, content)
             else:
                 yield ReadCopy(copy, None, _describe_altered_copy(copy))
-    except FileNotFoundError:
+    except MissingFileError:
         problem = f"its copy is missing: {location} is not there"
-    except (OSError, ValueError) as error:  # ValueError: not Parquet
-        problem = f"its copy cannot be read from {location}: {error}"
+    except LakeError as error:
+        problem = f"its copy cannot be read: {error.text}"
     for copy in wanted.values():
         yield ReadCopy(copy, None, problem)
 
@@ -121,21 +123,35 @@ def explain_no_repeat(by: Restoration, state: CopyState) -> str:
     return f"restoration {by.restoration_id} is about to put it to {where}, or was interrupted"
 
 
+def explain_lost_time(copy: ArchivedCopy, taken_on: Epoch | None) -> str:
+    """Return why nobody knows whether a copy was put before an older ledger was taken on, or ""."""
+    if taken_on is None or copy.at > taken_on.began_at:
+        return ""
+    return (
+        f"the ledger was restored from an older copy and taken on at {moment(taken_on.began_at)}: a"
+        " restoration that it lost may have put the message, so look for its MsgId; if it was not"
+        " put, another restoration with again puts it"
+    )
+
+
 def find_refusals(
     copies: Sequence[ArchivedCopy],
     others: Mapping[CopyId, tuple[Restoration, CopyState]],
-    *,
-    again: bool,
+    restoration: Restoration,
+    taken_on: Epoch | None,
 ) -> dict[CopyId, str]:
     """Return why the ledger refuses copies; `others` is from `put_by_others`.
 
-    With `again`, a copy is put although its message was restored before or delivered repaired.
+    If the restoration says again, a copy is put although its message was restored before, delivered
+    repaired, or perhaps put in the time that an older ledger lost. Until it was asked for again, a
+    restoration from before that loss puts nothing.
     """
+    is_lost = taken_on is not None and restoration.started_at < taken_on.began_at
     found = {}
     for copy in copies:
         why = explain_pruned_copy(copy) or explain_provisional_copy(copy)
-        if not why and not again:
-            why = _explain_repaired(copy)
+        if not why and (is_lost or not restoration.again):
+            why = _explain_repaired(copy) or explain_lost_time(copy, taken_on)
             if copy.key in others:
                 why = explain_no_repeat(*others[copy.key])
         if why:

@@ -17,12 +17,14 @@ from mqdlq.rules import RulesError, parse
 from mqdlq.stages.report.wording import moment, place
 from mqdlq.stages.restore.copies import (
     describe_repaired_delivery,
+    explain_lost_time,
     explain_provisional_copy,
     explain_pruned_copy,
     read_archived_copies,
 )
 from mqdlq.stages.restore.dead_letter_headers import decode_copied_descriptor, decode_copied_header
 
+_LOST = "before an older copy of the ledger was restored"
 EXPIRY_UNITS_PER_SECOND = 10
 """MQMD.Expiry counts tenths of a second."""
 
@@ -81,10 +83,12 @@ def sort_newest_first(copies: Sequence[ArchivedCopy]) -> list[ArchivedCopy]:
 def list_copies(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[ListedCopy]:
     """Yield the facts about copies, file by file; each copy is read and its digest is checked."""
     put = ledger.restorations.put_by_others("", [copy.key for copy in copies])
-    lines = _RuleLines(ledger)
+    lines, taken_on = _RuleLines(ledger), ledger.epochs.taken_on()
     for found in read_archived_copies(copies):
         copy = found.copy
         restorability, why = _find_restorability(copy, put.get(copy.key), found.problem)
+        if restorability is Restorability.RESTORED and explain_lost_time(copy, taken_on):
+            restorability, why = Restorability.DOUBTFUL, _LOST
         by = put.get(copy.key)
         yield ListedCopy(
             copy,

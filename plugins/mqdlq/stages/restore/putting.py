@@ -9,9 +9,9 @@ from typing import ClassVar
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.lake.archive import Copy
 from mqdlq.ledger import ArchivedCopy, CopyState, Restoration
-from mqdlq.model import PutAuthority, RestorationState
+from mqdlq.model import PutAuthority, RestorationState, WorkNumber
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.mqi.state_queue import Marker
+from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker
 from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
 from mqdlq.stages.restore.dead_letter_headers import build_delivery
 from mqdlq.stages.restore.restoration_resources import RestorationResources
@@ -20,8 +20,6 @@ from mqdlq.stages.units.destinations import Destination, Destinations
 MAX_UNWRITTEN_STATES = 500
 PROGRESS_EVERY = 1000
 """After how many restored messages the log reports progress."""
-RESTORATION_MARKER = "restore"
-"""The value in a restoration's markers at the place of an executor's plan id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +94,12 @@ class ArchiveSource:
 class RestorationRecorder:
     """Records the state of each copy of a restoration, before and after commits."""
 
-    def __init__(self, work: RestorationResources, destinations: Destinations) -> None:
+    def __init__(
+        self, work: RestorationResources, destinations: Destinations, number: WorkNumber
+    ) -> None:
         """Record for a restoration; `destinations` explain failed puts in the log."""
         self._restoration = work.restoration
+        self._number = number
         self._ledger = work.ledger
         self._clock = work.clock
         self._log = work.log
@@ -107,9 +108,10 @@ class RestorationRecorder:
         self._restored = 0
         self._warned_of: set[int] = set()
 
-    def marker(self, unit: str, messages: str) -> Marker:
+    def marker(self, unit: str, messages: str, _: Sequence[PlannedPut]) -> Marker:
         """Return the marker of a unit; `messages` is the digest of its messages' keys."""
-        return Marker(unit, self._restoration.restoration_id, RESTORATION_MARKER, messages)
+        name = self._restoration.restoration_id
+        return Marker(unit, name, RESTORATION_MARKER, messages, str(self._number))
 
     def may_make(self, _: PlannedPut) -> bool:
         """Return True: no copy waits for another one."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from mqdlq.errors import AccountError, MalformedHeaderError
+from mqdlq.lake.works import record_restoration
 from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyId, CopyState, Ledger, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
+from mqdlq.stages.older_ledger.recognising import begin_work
 from mqdlq.stages.restore.copies import (
     ReadCopy,
     describe_earlier_restoration,
@@ -20,6 +22,7 @@ from mqdlq.stages.restore.copies import (
 from mqdlq.stages.restore.interrupted_copies import settle_open_units
 from mqdlq.stages.restore.putting import ArchiveSource, PlannedPut, RestorationRecorder, plan_put
 from mqdlq.stages.restore.restoration_resources import RestorationResources
+from mqdlq.stages.restore.selection import check_target
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
 from mqdlq.stages.units.exclusive_access import hold_state_queue
@@ -124,12 +127,19 @@ def _put_copies(work: RestorationResources) -> None:
                 restoration.queue_manager,
                 restoration.state_queue,
             )
-        settled = settle_open_units(work, markers)
-        refused, acceptable = _separate_refused(work, _find_due_copies(work))
-        work.ledger.restorations.add_states(restoration.restoration_id, refused)
         limit = work.max_messages_per_unit if markers.prove_commits else 1
         destinations = Destinations(queue_manager, limit)
-        booking = RestorationRecorder(work, destinations)
+        check_target(restoration, destinations)
+        name = restoration.restoration_id
+        begun = begin_work(work, name, restoration.state_queue, markers)
+        settled = settle_open_units(work, markers)
+        refused, acceptable = _separate_refused(work, _find_due_copies(work))
+        work.ledger.restorations.add_states(name, refused)
+        if acceptable:
+            copies = [(*copy.key, copy.message_key.hex()) for copy in acceptable]
+            plan = {"restoration": asdict(restoration), "copies": copies}
+            record_restoration(work.lake_root, begun, plan)
+        booking = RestorationRecorder(work, destinations, begun.number)
         source = ArchiveSource(queue_manager)
         with UnitEngine(source, booking, markers=markers, destinations=destinations) as units:
             units.clear_markers_later(settled)
@@ -183,10 +193,10 @@ def _separate_refused(
     work: RestorationResources, due: Sequence[ArchivedCopy]
 ) -> tuple[list[CopyState], list[ArchivedCopy]]:
     """Return the states of copies that the ledger refuses, and the other copies."""
-    restoration = work.restoration
+    restoration, ledger = work.restoration, work.ledger
     keys = [copy.key for copy in due]
-    others = work.ledger.restorations.put_by_others(restoration.restoration_id, keys)
-    why: dict[CopyId, str] = find_refusals(due, others, again=restoration.again)
+    others = ledger.restorations.put_by_others(restoration.restoration_id, keys)
+    why: dict[CopyId, str] = find_refusals(due, others, restoration, ledger.epochs.taken_on())
     refused = [
         _build_state(work, copy, RestorationState.REFUSED, why[copy.key])
         for copy in due

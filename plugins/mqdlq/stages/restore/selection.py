@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mqdlq.constants import reason_text
@@ -13,6 +13,7 @@ from mqdlq.ledger import ArchivedCopy, Ledger, Restoration
 from mqdlq.stages.report.wording import moment, place
 from mqdlq.stages.restore.copies import read_archived_copies
 from mqdlq.stages.restore.dead_letter_headers import decode_copied_header
+from mqdlq.stages.units.destinations import Destinations
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +49,53 @@ def begin_restoration(
     """Select the copies and record the restoration; nothing is put, no queue is opened.
 
     A restoration that is recorded under this id is returned unchanged: its selection is final.
-    Raises RestoreError if the request selects nothing or cannot be carried out.
+    Raises RestoreError if the request selects nothing or cannot be carried out, and
+    MessageKeyError.
     """
     recorded = ledger.restorations.get(restoration_id)
-    is_without_reason = handler.require_reason and not (request.why or request.dry_run)
-    if recorded is None and is_without_reason:
-        raise RestoreError(
-            "MQDLQ-980",
-            f"handler {handler.name} needs a reason for each restoration (require_reason); give the"
-            " reason, or the number of a ticket, as the parameter why",
-        )
-    copies = [] if recorded else _select_copies(handler, request, ledger)
-    wanted = recorded or _build_restoration(restoration_id, handler, request, copies[0], clock())
+    request = _with_whole_keys(handler, request, ledger)
     if recorded is None:
-        _check_target(wanted)
+        wanted, copies = select(restoration_id, handler, request, ledger=ledger, now=clock())
         ledger.restorations.record(wanted, copies)
-    elif not _is_same_request(recorded, handler, request):
+        return wanted
+    if not _is_same_request(recorded, handler, request):
         raise RestoreError(
             "MQDLQ-711",
             f"restoration {restoration_id} is in the ledger with another selection or target,"
             " which never change; start another restoration",
         )
-    return wanted
+    return recorded
+
+
+def select(
+    restoration_id: str,
+    handler: Handler,
+    request: RestoreRequest,
+    *,
+    ledger: Ledger,
+    now: datetime,
+) -> tuple[Restoration, list[ArchivedCopy]]:
+    """Return the restoration that a request asks for, and its copies; nothing is recorded.
+
+    Raises RestoreError if the request selects nothing or cannot be carried out, and
+    MessageKeyError.
+    """
+    request = _with_whole_keys(handler, request, ledger)
+    if handler.require_reason and not (request.why or request.dry_run):
+        raise RestoreError(
+            "MQDLQ-980",
+            f"handler {handler.name} needs a reason for each restoration (require_reason); give the"
+            " reason, or the number of a ticket, as the parameter why",
+        )
+    copies = _select_copies(handler, request, ledger)
+    wanted = _build_restoration(restoration_id, handler, request, copies[0], now)
+    check_target(wanted)
+    return wanted, copies
+
+
+def _with_whole_keys(handler: Handler, request: RestoreRequest, ledger: Ledger) -> RestoreRequest:
+    keys = ledger.message_keys.complete(request.message_keys, [handler.name])
+    return replace(request, message_keys=keys)
 
 
 def _is_same_request(recorded: Restoration, handler: Handler, request: RestoreRequest) -> bool:
@@ -201,17 +227,23 @@ def _find_keys_with_reason(found: Sequence[ArchivedCopy], reason: int) -> set[tu
     return kept
 
 
-def _check_target(wanted: Restoration) -> None:
-    if wanted.puts_back and not wanted.header:
+def check_target(wanted: Restoration, destinations: Destinations | None = None) -> None:
+    """Raise RestoreError for a target that takes no such copies; aliases need `destinations`."""
+    target, via = wanted.to_queue, ""
+    if destinations is not None:
+        queues = (wanted.state_queue, wanted.queue)
+        target = destinations.find_own((target, wanted.to_queue_manager), queues) or target
+        via = f" ({wanted.to_queue} leads there)" if target != wanted.to_queue else ""
+    is_here = bool(via) or wanted.to_queue_manager in {"", wanted.queue_manager}
+    if is_here and target == wanted.queue and not wanted.header:
         raise RestoreError(
             "MQDLQ-708",
-            f"without its MQDLH a message is not a dead letter, and {wanted.queue} is a"
+            f"without its MQDLH a message is not a dead letter, and {wanted.queue}{via} is a"
             " dead-letter queue; name another queue (to_queue), or keep the header",
         )
-    is_here = wanted.to_queue_manager in {"", wanted.queue_manager}
-    if is_here and wanted.to_queue == wanted.state_queue:
+    if is_here and target == wanted.state_queue:
         raise RestoreError(
             "MQDLQ-710",
-            f"{wanted.to_queue} is the handler's state queue, which holds markers only; name"
-            " another queue",
+            f"{target}{via} is the handler's state queue, which holds markers only; name another"
+            " queue",
         )

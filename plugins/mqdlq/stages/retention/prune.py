@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from mqdlq.ledger import Ledger, Prune
+from mqdlq.stages.older_ledger.recognising import require_newest_ledger
 from mqdlq.stages.retention.archive_pruning import (
     CopyChoice,
     Progress,
@@ -49,8 +50,8 @@ def prune(
 
     An interrupted prune is completed first. The prune may be called again at any time, also while
     another one runs: both then remove the same copies and runs, once. Raises LedgerError if the
-    clock does not agree with the ledger, and LakeError or OSError if a file cannot be changed; the
-    next prune continues there.
+    clock does not agree with the ledger, OlderLedgerError if the ledger is older than the lake, and
+    LakeError or OSError if a file cannot be changed; the next prune continues there.
     """
     active = [policy for policy in policies if policy.prunes]
     if not active:
@@ -59,6 +60,7 @@ def prune(
     trusted = check_clock(resources.ledger, now, is_trusted=trust_clock)
     if is_dry_run:
         return [_choose(policy, resources, now) for policy in active]
+    require_newest_ledger(resources.ledger, resources.lake_root)  # holds may be lost
     complete_interrupted_prunes(resources)
     return [_prune_one(policy, resources, now, trusted) for policy in active]
 

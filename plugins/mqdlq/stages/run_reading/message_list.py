@@ -109,7 +109,7 @@ class MessageList:
         if self._lake is not None:
             try:
                 return Selection(self._select_in_both(self._lake, chosen), ())
-            except (LakeError, OSError, ValueError) as error:  # ValueError: not Parquet
+            except (LakeError, OSError) as error:
                 trouble = f"{SNAPSHOT_UNREADABLE}: {getattr(error, 'text', error)}"
         else:
             trouble = "there is no snapshot that can be read"
@@ -135,7 +135,7 @@ class MessageList:
         if self._lake is not None:
             try:
                 held = self._lake.rows_at(browse_seqs, _COLUMNS)
-            except (LakeError, OSError, ValueError):
+            except (LakeError, OSError):
                 held = {}
         for place in browse_seqs:
             yield self._row(place, held.get(place, {}), known.get(place))

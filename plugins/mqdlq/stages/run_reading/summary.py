@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from mqdlq.errors import LakeError
+from mqdlq.failures import Failure
 from mqdlq.lake import Snapshot
 from mqdlq.lake.row_filter import FilteredSnapshot, RowFilter
 from mqdlq.ledger import EvidenceCheck, LearnedCount, Ledger, RunCounts, TriedCount
@@ -19,6 +21,7 @@ from mqdlq.stages.report.controls.records import RampRow, RepairRow, ReturnRow
 from mqdlq.stages.report.controls.repairs import repair_rows
 from mqdlq.stages.report.controls.returns import return_rows
 from mqdlq.stages.report.grouping import Timeline
+from mqdlq.stages.report.report_files import failures_behind
 from mqdlq.stages.report.report_records import (
     Account,
     FailedRule,
@@ -35,13 +38,15 @@ class RunSummary:
     """The verdict of a run, its account, and the counts behind them.
 
     With `is_reported`, verdict, headline and reason are those of the run's last report, which
-    knows the states of its tasks; otherwise they follow from the ledger only.
+    knows the states of its tasks; otherwise they follow from the ledger only. `failures` say when
+    and why tasks failed: those behind the verdict, all of them without a report.
     """
 
     sources: Sources
     verdict: Verdict
     headline: str
     why: str
+    failures: tuple[tuple[datetime, Failure], ...]
     is_reported: bool
     account: Account | None
     attention: int
@@ -61,9 +66,11 @@ def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
     sources = read_sources(run_id, ledger, lake_root)
     counts = ledger.run_messages.counts(run_id)
     tally = _tally(sources, counts, _without_outcome(sources, counts, ledger))
-    account = account_of(sources, tally)
-    verdict, headline, why = judge(sources, tally, account, {}, "")
     reported = ledger.accounts.verdict_of(run_id)
+    behind = failures_behind(reported, ledger.runs.failures(run_id))
+    has_account = reported is None or reported.adds_up is not None
+    account = account_of(sources, tally) if has_account else None
+    verdict, headline, why = judge(sources, tally, account, {})
     if reported is not None:
         verdict, headline, why = Verdict(reported.verdict), reported.headline, reported.why
     booked = {
@@ -77,6 +84,7 @@ def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
         verdict=verdict,
         headline=headline,
         why=why,
+        failures=tuple(behind),
         is_reported=reported is not None,
         account=account,
         attention=tally.attention,
@@ -103,7 +111,7 @@ def _without_outcome(sources: Sources, counts: RunCounts, ledger: Ledger) -> Seq
     try:
         snapshot = FilteredSnapshot(Snapshot(sources.snapshot.location, sources.manifest))
         return sorted(snapshot.full_rows(RowFilter(), sources.run.named))
-    except (LakeError, OSError, ValueError):  # ValueError: not Parquet
+    except (LakeError, OSError):
         return ()
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import PurePath
 
 from mqdlq.errors import QueueManagerError
+from mqdlq.failures import describe
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Look, Run
 from mqdlq.stages.run_options import RunOptions
@@ -72,8 +73,10 @@ def inspect_queue(sensing: SenseResources, waited: EarlierWait | None = None) ->
     """Inspect the run's queue; record the run and the inspection when the wait is over.
 
     A backfill looks for the snapshots of its window instead. A second call finds the run as
-    recorded, with the rules of the first call. Raises what `prepare_run` raises.
+    recorded, with the rules of the first call. Raises what `prepare_run` raises, and
+    OlderLedgerError if the ledger is older than the lake, except in a dry run.
     """
+    _check_ledger(sensing)
     waited = waited or EarlierWait()
     while True:
         try:
@@ -82,6 +85,9 @@ def inspect_queue(sensing: SenseResources, waited: EarlierWait | None = None) ->
             place = find_queue_manager_wait(sensing.handler, sensing.options)
             step = decide_without_answer(error, sensing.handler, place, waited, sensing.clock())
             if isinstance(step, WaitForQueueManager):
+                sensing.ledger.runs.record_failure(
+                    sensing.run_id, sensing.handler.name, describe("sense", error), sensing.clock()
+                )
                 sensing.log.warning(
                     "%s; the run waits for the queue manager until %s UTC [MQDLQ-127]",
                     error.text,
@@ -97,6 +103,17 @@ def inspect_queue(sensing: SenseResources, waited: EarlierWait | None = None) ->
             waited = EarlierWait(event={"until": step.until.isoformat()})
         else:
             waited = replace(waited, is_last=isinstance(step, WaitForQueueManager))
+
+
+def _check_ledger(sensing: SenseResources) -> None:
+    """Raise OlderLedgerError, or warn before a dry run, which moves nothing."""
+    # It imports Arrow, which DAG parsing must not.
+    from mqdlq.stages.older_ledger import recognising  # noqa: PLC0415
+
+    if not sensing.options.dry_run:
+        recognising.require_newest_ledger(sensing.ledger, sensing.lake_root)
+    elif why := recognising.describe_older_ledger(sensing.ledger, sensing.lake_root):
+        sensing.log.warning("%s", why)
 
 
 def _inspect_once(sensing: SenseResources, waited: EarlierWait) -> Decision:
@@ -166,10 +183,11 @@ def _find_watch(run: Run, sensing: SenseResources) -> Watch:
 
     Otherwise further runs would request the same approval until the limit of active runs.
     """
-    is_asked_for = sensing.is_watched or run.run_type in REQUESTED_RUN_TYPES
+    follows = bool(sensing.options.follows)
+    is_asked_for = sensing.is_watched or (run.run_type in REQUESTED_RUN_TYPES and not follows)
     asked = None if is_asked_for else sensing.ledger.plans.open_question(run)
     if asked is None or not sensing.awaits_approval(asked.dag_run_id):
-        return find_watch(run, sensing.ledger, sensing.handler.rescan_interval)
+        return find_watch(run, sensing.ledger, sensing.handler.rescan_interval, follows=follows)
     sensing.log.info(
         "%s waits for an approval of its plan for %d messages",
         asked.dag_run_id,

@@ -13,7 +13,6 @@ from mqdlq.errors import (
     ConnectionSettingsError,
     HandlerError,
     LedgerError,
-    MqDlqError,
     QueueManagerError,
 )
 from mqdlq.handlers import Handler
@@ -43,9 +42,9 @@ def prepare_run(
 ) -> Run:
     """Read the rules and find the queue of a run; the queue manager is only inquired.
 
-    A recorded run is returned unchanged: the rules read at its start apply until its end. If the
-    run cannot begin, the reason is recorded. Raises RulesError or HandlerError before it connects,
-    and ConnectionSettingsError or QueueManagerError if the queue cannot be found.
+    A recorded run is returned unchanged: the rules read at its start apply until its end. Raises
+    RulesError, HandlerError or MessageKeyError before it connects, and ConnectionSettingsError or
+    QueueManagerError if the queue cannot be found.
     """
     if (pruned := ledger.prunes.pruned_run(run_id)) is not None:
         raise LedgerError(
@@ -63,11 +62,9 @@ def prepare_run(
                 " DAG run id",
             )
         return recorded
-    try:
-        return _build_run(run_id, handler, settings, clock, options)
-    except MqDlqError as error:
-        ledger.runs.record_refusal(run_id, handler.name, str(error), clock())
-        raise
+    keys = ledger.message_keys.complete(options.message_keys, [handler.name])
+    options = replace(options, message_keys=keys)
+    return _build_run(run_id, handler, settings, clock, options)
 
 
 def build_scheduled_run(
@@ -200,13 +197,13 @@ def select_queue_manager(settings: ConnectionSettings, queue_manager: str) -> Co
 
 
 def find_scheduled_queue(
-    handler: Handler, settings: ConnectionSettings
+    handler: Handler, settings: ConnectionSettings, options: RunOptions = SCHEDULED_RUN
 ) -> tuple[ConnectionSettings, str]:
-    """Return the connection settings and the queue name of the next scheduled run.
+    """Return the connection settings and the queue name of the next run with these options.
 
     The name is blank if the rules name no queue. Raises RulesError or HandlerError.
     """
-    return _find_named_queue(read_rules(handler, SCHEDULED_RUN)[2], settings, SCHEDULED_RUN)
+    return _find_named_queue(read_rules(handler, options)[2], settings, options)
 
 
 def _find_named_queue(

@@ -113,14 +113,19 @@ def should_report(seen: QueueState, told: ReportedEvent | None, now: datetime) -
     return seen.depth > told.seen.depth or now - told.at >= REPEAT_EVENT_AFTER
 
 
-def find_watch(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None) -> Watch:
+def find_watch(
+    run: Run, ledger: Ledger, rescan_interval: timedelta | None = None, *, follows: bool = False
+) -> Watch:
     """Return what counts as work for a run, by the account that the last run left of its queue.
 
     For a requested run every message is work. Settled messages are scanned again after
     `rescan_interval`, by default 10 x RETRYINT. IBM's handler rescans, too; only a browse detects
-    that as many messages came as left.
+    that as many messages came as left. For a run that `follows` another one only arrivals are work:
+    nothing that is due for messages that stayed can start one run after another without end.
     """
     last = ledger.accounts.last(run.queue_manager, run.queue)
+    if follows:
+        return Watch(last.left if last else 0)
     return _find_watch_after_account(run, last, rescan_interval)
 
 

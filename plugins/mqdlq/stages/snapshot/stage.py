@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from mqdlq import lake
-from mqdlq.errors import HandlerError
 from mqdlq.lake import SnapshotManifest
 from mqdlq.stages.evidence.statistics_check import check_statistics
 from mqdlq.stages.evidence.stream_check import browse_stream, record_stream_check
@@ -43,11 +39,9 @@ def snapshot_queue(execution: Execution, options: SnapshotOptions) -> SnapshotMa
         record_stream_check(execution, copies)
     if options.statistics and is_new:
         check_statistics(execution, options.statistics)
-    with record_refusals(execution):
-        for warning in check_named_messages(
-            run, str(locate_snapshot(manifest, execution.lake_root)["snapshot"])
-        ):
-            log.warning("%s", warning)
+    place = str(locate_snapshot(manifest, execution.lake_root)["snapshot"])
+    for warning in check_named_messages(run, place):
+        log.warning("%s", warning)
     record_causes(run, ledger=ledger)
     if manifest.counts.full or run.dry_run or has_open_units(run, ledger):
         return manifest
@@ -69,14 +63,3 @@ def locate_snapshot(manifest: SnapshotManifest, lake_root: str) -> dict[str, str
         "plan": lake.plan_directory(lake_root, plan_id),
         "messages": manifest.messages,
     }
-
-
-@contextmanager
-def record_refusals(execution: Execution) -> Iterator[None]:
-    """Record a HandlerError of the block as the reason why the run is refused."""
-    try:
-        yield
-    except HandlerError as error:
-        run = execution.run
-        execution.ledger.runs.record_refusal(run.run_id, run.handler, str(error), execution.clock())
-        raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mqdlq.constants import MQRC
@@ -61,6 +63,7 @@ class Destinations:
     _without_trigger: set[Destination] = field(default_factory=set)
     _allowances: dict[Destination | None, int] = field(default_factory=dict)
     _explanations: dict[tuple[Destination, int], str] = field(default_factory=dict)
+    _resolved: dict[Destination, Destination] = field(default_factory=dict)
 
     def find_blocking_reason(
         self, destination: Destination | None, authority: PutAuthority = PutAuthority.DEF
@@ -130,6 +133,44 @@ class Destinations:
                 advice = stream_advice(self.queue_manager, name, reason)
             self._explanations[destination, reason] = advice
         return self._explanations[destination, reason]
+
+    def find_own(self, destination: Destination, queues: Collection[str], user: bytes = b"") -> str:
+        """Return which of these queues of this queue manager a destination leads to, or "".
+
+        Aliases of queues and of queue managers count, also among `queues`. Each name is resolved at
+        most once; one that cannot be resolved stands for itself, and then its put fails or decides.
+        `user` is the user whose authority the put needs, or b"".
+        """
+        constants = self.queue_manager.client.CMQC
+        target = self._resolve(destination, constants.MQOO_OUTPUT, user)
+        own = {self._resolve((name, ""), constants.MQOO_BROWSE): name for name in queues}
+        return own.get(target, "")
+
+    def _resolve(self, destination: Destination, options: int, user: bytes = b"") -> Destination:
+        name, place = destination
+        if destination not in self._resolved:
+            try:
+                found = self._resolve_by_opening(name, place, options, user)
+            except QueueManagerError as error:
+                if error.reason in CONNECTION_GONE_REASONS:
+                    raise
+                found = name, "" if place == self.queue_manager.name else place
+                if user:
+                    return found  # another user may be allowed to open it
+            self._resolved[destination] = found
+        return self._resolved[destination]
+
+    def _resolve_by_opening(
+        self, name: str, place: str, options: int, user: bytes
+    ) -> tuple[str, str]:
+        """Resolve a name; a model queue is not opened, which would create a queue."""
+        constants = self.queue_manager.client.CMQC
+        if place in {"", self.queue_manager.name}:
+            with suppress(QueueManagerError):
+                kind = self.queue_manager.inquire_queue(name, constants.MQIA_Q_TYPE)
+                if kind in {constants.MQQT_LOCAL, constants.MQQT_MODEL}:
+                    return name, ""
+        return self.queue_manager.resolve(name, place, options, user)
 
     def inquire_depth(self, destination: Destination) -> int | None:
         """Return the current depth of a local queue, None if it cannot be inquired.

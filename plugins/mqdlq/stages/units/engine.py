@@ -261,7 +261,8 @@ class UnitEngine(Generic[M]):
     def _put_marker_of_unit(self, name: str, moves: Sequence[M]) -> None:
         """Put the unit's marker, and clear the markers of settled units."""
         keys = b"".join(move.message_key for move in moves)
-        self._markers.put(self._recorder.marker(name, hashlib.sha256(keys).hexdigest()))
+        messages = hashlib.sha256(keys).hexdigest()
+        self._markers.put(self._recorder.marker(name, messages, moves))
         for marker in self._markers_to_clear:
             self._markers.clear(marker)
 

@@ -91,7 +91,7 @@ class Source(Protocol[M_contra]):
 class MoveRecorder(Protocol[M_contra]):
     """Records the progress of moves in the ledger and names their markers."""
 
-    def marker(self, unit: str, messages: str) -> Marker:
+    def marker(self, unit: str, messages: str, moves: Sequence[M_contra]) -> Marker:
         """Return the marker of a unit; `messages` is the digest of its messages' keys."""
 
     def may_make(self, move: M_contra) -> bool:

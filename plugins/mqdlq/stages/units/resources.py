@@ -30,6 +30,7 @@ class Resources:
 
     settings: ConnectionSettings
     ledger: Ledger
+    lake_root: str
     clock: Callable[[], datetime]
     sleep: Callable[[float], None]
     log: Log

@@ -49,6 +49,17 @@ class GivenAnswer:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class AskedInAirflow:
+    """The question of a run: the ids of the users who may answer it, all without any; its answer.
+
+    `answer` is None until there is one.
+    """
+
+    approvers: tuple[str, ...] = ()
+    answer: GivenAnswer | None = None
+
+
 def trigger(
     request: Request, dag_id: str, dag_run_id: str, conf: Mapping[str, Any]
 ) -> AirflowAnswer:
@@ -76,21 +87,23 @@ def find_dag_run(request: Request, dag_id: str, among: Iterable[str]) -> str:
     )
 
 
-def read_answer(request: Request, dag_id: str, dag_run_id: str) -> GivenAnswer | None:
-    """Return the answer to the question of a run that Airflow has.
+def read_question(request: Request, dag_id: str, dag_run_id: str) -> AskedInAirflow:
+    """Return the question of a run as Airflow has it.
 
-    None if there is none, and if Airflow does not show the question to the person.
+    It is empty if there is none, and if Airflow does not show it to the person.
     """
     found = _call(request, "GET", _question(dag_id, dag_run_id))
     question = found.json() if found.is_success else {}
+    approvers = tuple(str(user["id"]) for user in question.get("assigned_users") or ())
     if not question.get("response_received"):
-        return None
-    return GivenAnswer(
+        return AskedInAirflow(approvers)
+    answer = GivenAnswer(
         is_approved=question["chosen_options"] == [APPROVE],
         who=(question["responded_by_user"] or {}).get("name", ""),
         at=datetime.fromisoformat(question["responded_at"]),
         why=question["params_input"].get(COMMENT) or "",
     )
+    return AskedInAirflow(approvers, answer)
 
 
 def _question(dag_id: str, dag_run_id: str) -> str:

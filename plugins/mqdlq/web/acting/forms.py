@@ -30,7 +30,7 @@ FIELDS: Final = frozenset(
 CONFIRMATION: Final = frozenset({"token", "digest", "previewed", "why", "start"})
 """The fields that only the second form has, which starts the run."""
 
-_KEY: Final = re.compile(r"[0-9a-f]{64}")
+_KEY: Final = re.compile(r"[0-9a-f]{1,64}")
 _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
 _RUN: Final = re.compile(r"[A-Za-z0-9_.-]{1,250}")
 
@@ -114,7 +114,8 @@ def _keys(pairs: Pairs) -> tuple[str, ...]:
     keys = tuple(dict.fromkeys(key for key in given if key))
     for key in keys:
         if not _KEY.fullmatch(key):
-            raise ActionError("message_key", f"found {key[:70]!r}", "64 hexadecimal digits")
+            expected = "64 hexadecimal digits, or the first of them"
+            raise ActionError("message_key", f"found {key[:70]!r}", expected)
     if len(keys) > MOST:
         raise ActionError("message_key", f"there are {len(keys)}", f"at most {MOST}")
     return keys

@@ -9,22 +9,22 @@ from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind
 from mqdlq.stages.second_person import GUARD, find_fault_of_approver
 from mqdlq.web.access import AskedHandler, Person
-from mqdlq.web.acting.airflow_api import GivenAnswer
+from mqdlq.web.acting.airflow_api import AskedInAirflow, GivenAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
     """The question whether a run may carry out its plan.
 
-    `may_answer` says whether Airflow lets the person answer. `fault` is why the person must not
-    approve, "" if nothing speaks against it; rejecting is open to everyone who may answer.
+    `closed` is why Airflow does not let the person answer, "" if it does. `fault` is why the person
+    must not approve, "" if nothing speaks against it; rejecting is open to everyone who may answer.
     `refusals` are the approvals that were refused, oldest first. `answer` is the answer that
     Airflow has and the run's task has not read yet.
     """
 
     run: Run
     approval: Approval
-    may_answer: bool
+    closed: str
     fault: str
     refusals: tuple[AuditEvent, ...]
     answer: GivenAnswer | None
@@ -37,16 +37,24 @@ def open_question(
     person: Person,
     ledger: Ledger,
     *,
-    answer: GivenAnswer | None,
+    asked: AskedInAirflow,
 ) -> OpenQuestion:
-    """Return the open question of a run for a person; `answer` is the one that Airflow has."""
+    """Return the open question of a run for a person; `asked` is the question in Airflow."""
     is_guarded = GUARD in approval.guards
     refused = AuditFilter(run_id=run.run_id, what=AuditKind.SECOND_PERSON_REFUSED)
     return OpenQuestion(
         run=run,
         approval=approval,
-        may_answer=person.may_answer(handler.dag_id),
+        closed=_why_closed(handler, person, asked.approvers),
         fault=find_fault_of_approver(run, person.names) if is_guarded else "",
         refusals=tuple(reversed(ledger.audit_trail.page(refused))) if is_guarded else (),
-        answer=answer,
+        answer=asked.answer,
     )
+
+
+def _why_closed(handler: AskedHandler, person: Person, approvers: tuple[str, ...]) -> str:
+    if not person.may_answer(handler.dag_id):
+        return "ask for permission to answer required actions of this DAG in Airflow"
+    if approvers and not person.is_among(approvers):
+        return f"the handler's approvers may: {', '.join(approvers)}"
+    return ""

@@ -29,6 +29,7 @@ from mqdlq.web.acting.forms import (
 from mqdlq.web.page_errors import NotFoundError
 from mqdlq.web.rendering import paths_of, render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
+from mqdlq.web.threads import PageRoute
 
 
 def acting_sources(
@@ -39,7 +40,7 @@ def acting_sources(
 
 
 SourcesDep = Annotated[Sources, Depends(acting_sources)]
-router: Final = APIRouter()
+router: Final = APIRouter(route_class=PageRoute)
 RESTORE: Final = "restore"
 
 

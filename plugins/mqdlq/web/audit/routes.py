@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 
 from mqdlq.ledger import Ledger
 from mqdlq.model import AuditKind
@@ -15,8 +15,9 @@ from mqdlq.web.access import HandlerDep, ReadableHandlers
 from mqdlq.web.audit.view import PAGE, AskedPage, as_csv, as_json_lines, parse_page
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import LedgerDep
+from mqdlq.web.threads import Download, PageRoute
 
-router: Final = APIRouter()
+router: Final = APIRouter(route_class=PageRoute)
 
 
 class FileForm(StrEnum):
@@ -35,7 +36,7 @@ _FILES: Final = {
 @router.get("/audit")
 def show_audit(request: Request, ledger: LedgerDep, handlers: ReadableHandlers) -> Response:
     """Show who did what with the handlers that the person may read."""
-    return _show(request, ledger, parse_page(request.query_params, handlers), handlers)
+    return _show(request, ledger, parse_page(request.query_params, handlers, ledger), handlers)
 
 
 @router.get("/audit.{form}")
@@ -43,13 +44,13 @@ def download_audit(
     request: Request, ledger: LedgerDep, handlers: ReadableHandlers, form: FileForm
 ) -> Response:
     """Return the same as a file, all pages."""
-    return _file(ledger, parse_page(request.query_params, handlers), form)
+    return _file(ledger, parse_page(request.query_params, handlers, ledger), form)
 
 
 @router.get("/dags/{dag_id}/audit")
 def show_audit_of_handler(request: Request, ledger: LedgerDep, handler: HandlerDep) -> Response:
     """Show who did what with a handler."""
-    asked = parse_page(request.query_params, [handler.name], handler.name)
+    asked = parse_page(request.query_params, [handler.name], ledger, handler.name)
     return _show(request, ledger, asked, ())
 
 
@@ -58,7 +59,9 @@ def download_audit_of_handler(
     request: Request, ledger: LedgerDep, handler: HandlerDep, form: FileForm
 ) -> Response:
     """Return the same as a file, all pages."""
-    return _file(ledger, parse_page(request.query_params, [handler.name], handler.name), form)
+    return _file(
+        ledger, parse_page(request.query_params, [handler.name], ledger, handler.name), form
+    )
 
 
 def _show(
@@ -82,4 +85,4 @@ def _file(ledger: Ledger, asked: AskedPage, form: FileForm) -> Response:
     write, kind = _FILES[form]
     lines = write(ledger.audit_trail.events(asked.wanted))
     name = {"Content-Disposition": f'attachment; filename="audit.{form}"'}
-    return StreamingResponse(lines, media_type=f"{kind}; charset=utf-8", headers=name)
+    return Download(lines, media_type=f"{kind}; charset=utf-8", headers=name)

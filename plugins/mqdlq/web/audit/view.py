@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from mqdlq.ledger import AuditEvent, AuditFilter
+from mqdlq.ledger import AuditEvent, AuditFilter, Ledger
 from mqdlq.model import AuditKind
 from mqdlq.web.page_errors import InvalidRequestError
 
@@ -29,15 +29,16 @@ class AskedPage:
     given: Mapping[str, str]
 
 
-def parse_page(given: Mapping[str, str], handlers: Iterable[str], handler: str = "") -> AskedPage:
+def parse_page(
+    given: Mapping[str, str], handlers: Collection[str], ledger: Ledger, handler: str = ""
+) -> AskedPage:
     """Parse the address of the audit; the person may read `handlers`.
 
-    Raises InvalidRequestError.
+    Raises InvalidRequestError, and MessageKeyError for a key that is not one.
     """
     texts = {name: given.get(name, "").strip() for name in NAMES}
-    key = texts["message_key"].lower()
-    if key and (len(key) != 64 or not set(key) <= set("0123456789abcdef")):  # noqa: PLR2004 (SHA-256)
-        raise _invalid("message_key", key, "64 hexadecimal digits")
+    keys = filter(None, [texts["message_key"]])
+    key = "".join(ledger.message_keys.complete(keys, handlers))
     if texts["what"] and texts["what"] not in [str(kind) for kind in AuditKind]:
         raise _invalid("what", texts["what"], f"one of {', '.join(AuditKind)}")
     number = given.get("page", "1")

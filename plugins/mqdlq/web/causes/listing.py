@@ -41,7 +41,7 @@ class Handling:
 
 @dataclass(frozen=True, slots=True)
 class CauseRow:
-    """A cause in the list; `messages` of it are in the newest snapshot, `share` of all of them.
+    """A cause in the list; `messages` of it are on the queue, `share` of all of them.
 
     `profile` describes the messages of the newest snapshot that the page has read, which may be
     fewer. `handling` has the rules of the newest run that they try first, in table order.
@@ -56,8 +56,8 @@ class CauseRow:
 
     @property
     def messages(self) -> int:
-        """The number of messages in the newest snapshot."""
-        return self.history.messages
+        """The number of messages in the newest snapshot, less the ones that departed since."""
+        return _left_of(self.history, self.profile)
 
     @property
     def is_unmatched(self) -> bool:
@@ -121,17 +121,22 @@ def read_rows(state: QueueState, ledger: Ledger) -> Iterator[CauseRow]:
     """
     over_time = ledger.causes.of_queue(state.queue_manager, state.queue)
     histories = list(_with_found_causes(over_time, state))
-    total = sum(one.messages for one in histories)
-    for history in histories:
-        profile = state.profile.causes.get(history.cause.cause_id) or CauseProfile(history.cause)
+    known = state.profile.causes
+    found = [(one, known.get(one.cause.cause_id) or CauseProfile(one.cause)) for one in histories]
+    total = sum(_left_of(*pair) for pair in found)
+    for history, profile in found:
         yield CauseRow(
             cause=history.cause,
             history=history,
-            share=history.messages / total if total else 0.0,
+            share=_left_of(history, profile) / total if total else 0.0,
             trend=_trend(history, over_time),
             profile=profile,
             handling=tuple(handling_of(profile, state.rules)),
         )
+
+
+def _left_of(history: CauseHistory, profile: CauseProfile) -> int:
+    return max(history.messages - profile.gone.total(), 0)
 
 
 def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator[CauseHistory]:
@@ -142,8 +147,9 @@ def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator
     if taken is not None:
         for profile in sorted(missing, key=lambda one: -one.messages):
             times = (profile.oldest, profile.newest)
+            taken_of_it = profile.messages + profile.gone.total()
             found = CauseSighting(
-                taken.run_id, taken.taken_at, profile.messages, 0, len(profile.destinations), *times
+                taken.run_id, taken.taken_at, taken_of_it, 0, len(profile.destinations), *times
             )
             yield CauseHistory(profile.cause, (found,), taken.taken_at, CauseState.KNOWN, 0)
     for one in over_time.causes:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
 from mqdlq.errors import LakeError
-from mqdlq.ledger import HandledQueue, Ledger, Run, Sighting, TakenSnapshot
+from mqdlq.ledger import (
+    HandledQueue,
+    Ledger,
+    Run,
+    SettledSince,
+    Sighting,
+    SinceSnapshot,
+    TakenSnapshot,
+)
 from mqdlq.rules import RulesTable, check
-from mqdlq.stages.cause_profiles import SnapshotProfile, profile_causes
+from mqdlq.stages.cause_profiles import MOST_MESSAGES, SnapshotProfile, profile_causes
 from mqdlq.stages.report.report_sources import WrittenRule, written_rules
 from mqdlq.web.page_errors import NoRunYetError, NotFoundError
 
@@ -37,6 +46,18 @@ class QueueState:
     profile: SnapshotProfile
     trouble: str
     rules: Mapping[int, WrittenRule]
+
+    @property
+    def gone(self) -> tuple[SettledSince, ...]:
+        """The later runs that moved messages of the snapshot, or found them gone, newest first."""
+        number: Counter[str] = sum((c.gone for c in self.profile.causes.values()), Counter())
+        return self.gone_by(number)
+
+    def gone_by(self, number: Mapping[str, int]) -> tuple[SettledSince, ...]:
+        """Return these later runs, each with a number of messages, newest first."""
+        runs = self.profile.since.runs
+        found = (replace(runs[run_id], messages=messages) for run_id, messages in number.items())
+        return tuple(sorted(found, key=lambda one: one.at, reverse=True))
 
     @property
     def table(self) -> RulesTable | None:
@@ -107,14 +128,15 @@ def read_queue_state(
 def _profile(
     run: Run, taken: TakenSnapshot, sighting: Sighting | None, now: datetime, ledger: Ledger
 ) -> SnapshotProfile:
-    """Describe a snapshot; of a finished run, once in a minute."""
+    """Describe a snapshot; of a finished run, once in a minute, and when later runs acted."""
+    since = ledger.later.of_run(run.run_id)
     if sighting is None:
-        return profile_causes(run, taken, now, ledger=ledger)
-    return _profile_of_minute(run, taken, now.replace(second=0, microsecond=0), ledger)
+        return profile_causes(run, taken, now, ledger=ledger, since=since, most=MOST_MESSAGES)
+    return _profile_of_minute(run, taken, now.replace(second=0, microsecond=0), ledger, since)
 
 
 @lru_cache(maxsize=16)
 def _profile_of_minute(
-    run: Run, taken: TakenSnapshot, minute: datetime, ledger: Ledger
+    run: Run, taken: TakenSnapshot, minute: datetime, ledger: Ledger, since: SinceSnapshot
 ) -> SnapshotProfile:
-    return profile_causes(run, taken, minute, ledger=ledger)
+    return profile_causes(run, taken, minute, ledger=ledger, since=since, most=MOST_MESSAGES)

@@ -28,8 +28,9 @@ from mqdlq.web.causes.single import show_cause
 from mqdlq.web.page_errors import NoRunYetError, PageError
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LedgerDep
+from mqdlq.web.threads import PageRoute
 
-router: Final = APIRouter()
+router: Final = APIRouter(route_class=PageRoute)
 
 _DRAWN: Final[dict[str, Any]] = {"spark_width": sparklines.WIDTH, "spark_height": sparklines.HEIGHT}
 _FILES: Final = {"rules": "text/plain; charset=utf-8", "diff": "text/x-diff; charset=utf-8"}

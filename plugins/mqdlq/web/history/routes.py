@@ -16,8 +16,9 @@ from mqdlq.web.history.charts import bins_between, read_charts
 from mqdlq.web.page_errors import InvalidRequestError
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
+from mqdlq.web.threads import PageRoute
 
-router: Final = APIRouter()
+router: Final = APIRouter(route_class=PageRoute)
 
 DAYS: Final = 30
 """How many days are shown unless the address says otherwise."""

@@ -264,7 +264,7 @@ def _trace(copy: ArchivedCopy | None, lake_root: str) -> Trace:
         )
     try:
         found = find_copy(file_in_lake(lake_root, copy.location), copy.message_id)
-    except (OSError, ValueError):
+    except LakeError:
         return Trace("The archive copy, which has the message's properties, cannot be read.")
     traceparent = traceparent_of(found.descriptor, found.body) if found else ""
     if not traceparent:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 
+from mqdlq.ledger import MessageKeyError
 from mqdlq.stages.finding import DOWNLOADED, FilterError, MessageFilter, iterate_messages
 from mqdlq.stages.finding.found_files import FORMS, found_file
 from mqdlq.stages.page_paths import dag_of
@@ -18,8 +19,22 @@ from mqdlq.web.messages.search_view import OTHERS, STATES, chosen_handlers, sear
 from mqdlq.web.page_errors import ForbiddenError, InvalidRequestError
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep, body_connection, payload_keys
+from mqdlq.web.threads import Download, PageRoute
 
-router: Final = APIRouter()
+router: Final = APIRouter(route_class=PageRoute)
+
+
+def whole_key(message_key: str, handler: HandlerDep, ledger: LedgerDep) -> str:
+    """Return the key in the path, of which the first digits are enough if they are unique."""
+    try:
+        return ledger.message_keys.complete([message_key], [handler.name])[0]
+    except MessageKeyError as error:
+        if error.error_id == "MQDLQ-904":
+            raise
+        return message_key.lower()  # the page says that it has no such message
+
+
+KeyDep = Annotated[str, Depends(whole_key)]
 
 
 @router.get("/search")
@@ -61,7 +76,7 @@ def search_file(
     except FilterError as fault:
         raise InvalidRequestError(fault.error_id, fault.text) from None
     found = iterate_messages(chosen, among, ledger=ledger, lake_root=lake_root)
-    return StreamingResponse(
+    return Download(
         found_file(form, found),
         media_type=FORMS[form][2],
         headers={"Content-Disposition": f'attachment; filename="messages.{form}"'},
@@ -71,7 +86,7 @@ def search_file(
 @router.get("/dags/{dag_id}/messages/{message_key}")
 def message(  # noqa: PLR0917 (the parts of the path, and what a page gets)
     request: Request,
-    message_key: str,
+    message_key: KeyDep,
     handler: HandlerDep,
     person: PersonDep,
     ledger: LedgerDep,
@@ -82,7 +97,7 @@ def message(  # noqa: PLR0917 (the parts of the path, and what a page gets)
     """Show a message, without its body."""
     page = show_message(
         handler.name,
-        message_key.lower(),
+        message_key,
         may_act=handler.may_act,
         now=clock(),
         ledger=ledger,
@@ -100,31 +115,29 @@ def message(  # noqa: PLR0917 (the parts of the path, and what a page gets)
 @router.get("/dags/{dag_id}/messages/{message_key}/related")
 def related_messages(
     request: Request,
-    message_key: str,
+    message_key: KeyDep,
     handler: HandlerDep,
     ledger: LedgerDep,
     lake_root: LakeRoot,
 ) -> HTMLResponse:
     """Show how many messages are related to a message."""
-    found = related(handler.name, message_key.lower(), ledger=ledger, lake_root=lake_root)
-    return render(request, "messages/related.html", related=found, message_key=message_key.lower())
+    found = related(handler.name, message_key, ledger=ledger, lake_root=lake_root)
+    return render(request, "messages/related.html", related=found, message_key=message_key)
 
 
 @router.get("/dags/{dag_id}/messages/{message_key}/row.json")
 def message_row(
-    message_key: str, handler: HandlerDep, ledger: LedgerDep, lake_root: LakeRoot
+    message_key: KeyDep, handler: HandlerDep, ledger: LedgerDep, lake_root: LakeRoot
 ) -> JSONResponse:
     """Return the row of a message in its snapshot, without its body."""
-    snapshot, row = read_message(
-        handler.name, message_key.lower(), ledger=ledger, lake_root=lake_root
-    )
+    snapshot, row = read_message(handler.name, message_key, ledger=ledger, lake_root=lake_root)
     return JSONResponse(row_as_json(snapshot, row))
 
 
 @router.post("/dags/{dag_id}/messages/{message_key}/body")
 def message_body(  # noqa: PLR0917 (the parts of the path, and what a page gets)
     request: Request,
-    message_key: str,
+    message_key: KeyDep,
     handler: HandlerDep,
     person: PersonDep,
     ledger: LedgerDep,
@@ -140,9 +153,7 @@ def message_body(  # noqa: PLR0917 (the parts of the path, and what a page gets)
             f"You may not see message bodies of {handler.dag_id}; ask for permission to read the"
             " custom view 'mqdlq message bodies' and connections in Airflow",
         )
-    snapshot, row = read_message(
-        handler.name, message_key.lower(), ledger=ledger, lake_root=lake_root
-    )
+    snapshot, row = read_message(handler.name, message_key, ledger=ledger, lake_root=lake_root)
     body = reveal_body(
         snapshot,
         row,
@@ -158,7 +169,7 @@ def message_body(  # noqa: PLR0917 (the parts of the path, and what a page gets)
         "messages/body.html",
         body=body,
         form=form,
-        message_key=message_key.lower(),
+        message_key=message_key,
         snapshot=snapshot,
         limit=SHOWN_BYTES,
         body_forms=list(BodyForm),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from mqdlq.ledger import Ledger
+from mqdlq.ledger import Ledger, MessageKeyError
 from mqdlq.model import Outcome
 from mqdlq.stages.finding import (
     PARAMETERS,
@@ -40,7 +40,7 @@ class SearchPage:
     handler: str
     chosen: MessageFilter
     found: FoundPage | None
-    fault: FilterError | None = None
+    fault: FilterError | MessageKeyError | None = None
 
     @property
     def has_more_fields(self) -> bool:
@@ -76,7 +76,7 @@ def search(
             lake_root=lake_root,
             page=_page_number(given.get("page", "")),
         )
-    except FilterError as fault:
+    except (FilterError, MessageKeyError) as fault:
         return SearchPage(given, handler, MessageFilter(), None, fault)
     return SearchPage(given, handler, chosen, found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import Final
 
 from mqdlq.causes import find_cause
 from mqdlq.handlers.operation import Event
-from mqdlq.ledger import Hold, Ledger, Prune
+from mqdlq.ledger import Hold, Ledger, Prune, SinceSnapshot
 from mqdlq.ledger.reading.overview import SeenRun
 from mqdlq.model import MessageClass, Outcome, Trait
 from mqdlq.stages.fleet.fleet import FleetRow, read_handler
@@ -124,7 +125,9 @@ def _troubles(
         return ()
     if (run.taken or 0) > MOST_READ:
         return None
-    report = read_report(run.run_id, ledger=ledger, lake_root=lake_root, stages={}, now=now)
+    since = ledger.later.of_run(run.run_id) if row.later else SinceSnapshot()
+    within = {"ledger": ledger, "lake_root": lake_root, "since": since}
+    report = read_report(run.run_id, stages={}, now=now, **within)  # type: ignore[arg-type]
     groups = (*report.unaccounted_groups, *report.attention_groups)
     return tuple(map(_trouble, groups))
 
@@ -154,10 +157,15 @@ def _cause_id(group: MessageGroup) -> str:
     return find_cause(first.cls, first.reason, *names).cause_id
 
 
-def attention_by_outcome(account: RunAccount) -> Sequence[tuple[Outcome, int]]:
-    """Return the outcomes that need attention, with their numbers."""
+def attention_by_outcome(queue: HandledQueue) -> Sequence[tuple[Outcome, int]]:
+    """Return the outcomes that need attention, with the numbers that later runs left of them."""
+    if queue.account is None:
+        return []
+    left = Counter(queue.account.outcomes)
+    for one in queue.row.later:
+        if one.before is not None:
+            left[one.before] -= one.since.messages
+            left[one.outcome] += one.since.messages
     return [
-        (outcome, number)
-        for outcome, number in account.outcomes.items()
-        if Trait.NEEDS_ATTENTION in outcome.traits
+        (one, left[one]) for one in Outcome if Trait.NEEDS_ATTENTION in one.traits and left[one]
     ]

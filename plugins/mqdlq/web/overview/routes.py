@@ -8,16 +8,21 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
+from mqdlq.errors import LakeError
+from mqdlq.lake.works import RecordedWork
+from mqdlq.ledger import Ledger
 from mqdlq.stages.fleet.fleet import FleetFilter, read_fleet
 from mqdlq.stages.fleet.handler_files import HandlerFiles
 from mqdlq.stages.fleet.queue_states import QueueState
+from mqdlq.stages.older_ledger.recognising import find_lost_work
 from mqdlq.web.access import HandlerDep, PersonDep, ReadableHandlers
 from mqdlq.web.overview.fleet_page import choose
 from mqdlq.web.overview.home_page import attention_by_outcome, read_home
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
+from mqdlq.web.threads import PageRoute
 
-router: Final = APIRouter()
+router: Final = APIRouter(route_class=PageRoute)
 
 _FILES: Final = HandlerFiles()
 """The files of handlers that this process has checked."""
@@ -43,6 +48,7 @@ def overview(
     person: PersonDep,
     handlers: ReadableHandlers,
     ledger: LedgerDep,
+    lake_root: LakeRoot,
     clock: ClockDep,
 ) -> HTMLResponse:
     """Show all handlers that the person may read, the most urgent first."""
@@ -57,8 +63,17 @@ def overview(
         filters=asked.model_dump(exclude={"page"}),
         states=tuple(QueueState),
         in_airflow=handlers,
+        lost_work=_lost_work(ledger, lake_root),
         now=now,
     )
+
+
+def _lost_work(ledger: Ledger, lake_root: str) -> RecordedWork | None:
+    """Return work that the ledger does not know, None also if the lake cannot be read."""
+    try:
+        return find_lost_work(ledger, lake_root)
+    except (OSError, LakeError):
+        return None
 
 
 @router.get("/dags/{dag_id}")

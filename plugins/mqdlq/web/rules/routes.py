@@ -11,8 +11,9 @@ from mqdlq.web.access import HandlerDep
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import LedgerDep
 from mqdlq.web.rules.view import HEIGHT, is_error, show_rules
+from mqdlq.web.threads import PageRoute
 
-router: Final = APIRouter()
+router: Final = APIRouter(route_class=PageRoute)
 
 
 @router.get("/dags/{dag_id}/rules")

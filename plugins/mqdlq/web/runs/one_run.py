@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from mqdlq.causes import CountedCause
+from mqdlq.failures import Failure
 from mqdlq.ledger import Approval, Ledger, ListedRun, PrunedOutcome, Restoration, Run
 from mqdlq.model import Outcome, RestorationState
 from mqdlq.stages.report import Verdict, read_sources
@@ -36,7 +37,6 @@ class Progress:
     limit_at: datetime
     leased_until: datetime | None
     approval: Approval | None
-    refusals: tuple[tuple[datetime, str], ...]
 
     @property
     def is_asked(self) -> bool:
@@ -96,7 +96,7 @@ class RefusedRun:
     """A run that did not start; the reasons, oldest first."""
 
     run_id: str
-    refusals: tuple[tuple[datetime, str], ...]
+    failures: tuple[tuple[datetime, Failure], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,8 @@ class RestorationPage:
     restoration: Restoration
     states: Mapping[RestorationState, int]
     last_at: datetime | None
+    failures: tuple[tuple[datetime, Failure], ...]
+    """When and why its tasks failed, unless a copy has come to its state since."""
 
 
 def show_run(
@@ -134,7 +136,7 @@ def show_run(
     if run is not None and run.handler == handler:
         return _recorded(run, query, ledger, lake_root, now)
     if run is None and ledger.run_lists.refused_handler(run_id) == handler:
-        return RefusedRun(run_id, tuple(ledger.run_lists.refusals(run_id)))
+        return RefusedRun(run_id, tuple(ledger.runs.failures(run_id)))
     restoration = ledger.run_lists.restoration(run_id)
     if restoration is not None and restoration.handler == handler:
         return _restored(restoration, ledger)
@@ -207,7 +209,6 @@ def _progress(run: Run, summary: RunSummary, ledger: Ledger, now: datetime) -> P
         limit_at=run.started_at + timedelta(seconds=run.max_run_time_s),
         leased_until=leased,
         approval=ledger.plans.last_approval(run.run_id),
-        refusals=tuple(ledger.run_lists.refusals(run.run_id)),
     )
 
 
@@ -271,4 +272,6 @@ def _restored(restoration: Restoration, ledger: Ledger) -> RestorationPage:
         found[copy.state] = found.get(copy.state, 0) + 1
         last = max(last or copy.at, copy.at)
     ordered = {state: found[state] for state in RestorationState if state in found}
-    return RestorationPage(restoration, ordered, last)
+    failures = ledger.runs.failures(restoration.restoration_id)
+    since = tuple((at, one) for at, one in failures if last is None or at >= last)
+    return RestorationPage(restoration, ordered, last, since)

@@ -15,8 +15,9 @@ from mqdlq.web.page_errors import NotFoundError
 from mqdlq.web.rendering import paths_of
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
 from mqdlq.web.runs.kept_reports import KeptReports
+from mqdlq.web.threads import PageRoute
 
-router: Final = APIRouter()
+router: Final = APIRouter(route_class=PageRoute)
 _REPORTS: Final = KeptReports()
 
 

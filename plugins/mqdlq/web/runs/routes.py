@@ -8,13 +8,13 @@ from itertools import groupby
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, StreamingResponse
+from fastapi.responses import HTMLResponse
 
 from mqdlq.airflow.run_ids import possible_dag_run_ids
 from mqdlq.stages.report.rendering.drawings import segments
 from mqdlq.stages.run_reading.outcome_files import FORMS, outcome_file
 from mqdlq.web.access import HandlerDep, PersonDep
-from mqdlq.web.acting.airflow_api import find_dag_run, read_answer
+from mqdlq.web.acting.airflow_api import find_dag_run, read_question
 from mqdlq.web.acting.questions import open_question
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
@@ -28,8 +28,9 @@ from mqdlq.web.runs.one_run import (
     show_run,
 )
 from mqdlq.web.runs.run_list import list_runs
+from mqdlq.web.threads import Download, PageRoute
 
-router: Final = APIRouter()
+router: Final = APIRouter(route_class=PageRoute)
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
 _TEMPLATES: Final = {
     RefusedRun: "runs/refused.html",
@@ -66,11 +67,12 @@ def run(  # noqa: PLR0917 (the parts of the path, and what a page gets)
         values["rules"] = [list(rows) for _, rows in groupby(page.matrix.rows, lambda r: r.rule)]
         values["question"] = None
         if asked := page.open_approval:
-            answer = read_answer(request, handler.dag_id, page.run.dag_run_id)
+            found = read_question(request, handler.dag_id, page.run.dag_run_id)
             values["question"] = open_question(
-                page.run, asked, handler, person, ledger, answer=answer
+                page.run, asked, handler, person, ledger, asked=found
             )
-            page = replace(page, state="Answered", tone="unfinished") if answer else page
+            if found.answer:
+                page = replace(page, state="Answered", tone="unfinished")
     elif isinstance(page, RefusedRun):
         among = possible_dag_run_ids(handler.name, run_id)
         values["dag_run_id"] = find_dag_run(request, handler.dag_id, among)
@@ -85,12 +87,12 @@ def run_outcomes(  # noqa: PLR0917 (the same)
     handler: HandlerDep,
     ledger: LedgerDep,
     lake_root: LakeRoot,
-) -> StreamingResponse:
+) -> Download:
     """Return the outcomes of the messages that the filter chooses as a file, without bodies."""
     query = MessageQuery.parse(request.query_params)
     messages = messages_of_run(handler.name, run_id, ledger, lake_root)
     chosen = messages.select(query.chosen).browse_seqs
-    return StreamingResponse(
+    return Download(
         outcome_file(form, run_id, messages, chosen),
         media_type=FORMS[form].media_type,
         headers={"Content-Disposition": f'attachment; filename="{_UNFIT.sub("-", run_id)}.{form}"'},

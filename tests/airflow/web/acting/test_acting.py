@@ -233,7 +233,7 @@ def test_hostile_names_are_shown_and_not_obeyed(airflow: AirflowApp) -> None:
             {"action": "forward", "to_queue": "A') X('", "state": "on_queue"},
             "expected at most 48 letters",
         ),
-        ({"message_key": "xyz"}, "expected 64 hexadecimal digits"),
+        ({"message_key": "xyz"}, "expected 64 hexadecimal digits, or the first of them"),
         ({"message_key": "0" * 64, "state": "on_queue"}, "expected keys, a run, or a filter"),
         ({"run": FIRST, "action": "discard"}, "it is for the action restore only"),
         ({"unknown": "1"}, "no filter has this name"),
@@ -269,3 +269,13 @@ def test_an_answer_for_an_unknown_run_is_not_sent(airflow: AirflowApp) -> None:
 
     assert send(airflow, [("decision", "approve")], path=path).status_code == 404
     assert send(airflow, [("decision", "x")], path=path).status_code == 404
+
+
+def test_a_preview_names_the_guards_that_will_ask(airflow: AirflowApp) -> None:
+    path = "/mqdlq/dags/mq_dlq_payments/act"
+    text = preview(airflow, path=path, action="discard", state="on_queue").text
+
+    assert (
+        "<dt>Guards</dt><dd>The run waits until a person approves its plan:"
+        " 4 messages may be discarded.</dd>"
+    ) in text

@@ -141,6 +141,27 @@ def test_a_run_that_waits_shows_the_question_to_people_who_may_answer(
     assert '<form method="post"' not in read
 
 
+def test_only_the_approvers_of_the_handler_may_answer(airflow: AirflowApp, question: Any) -> None:
+    from airflow.models.hitl import HITLDetail  # noqa: PLC0415 (reads settings)
+    from airflow.utils.session import create_session  # noqa: PLC0415 (the same)
+
+    values: Any = {"assignees": [{"id": name, "name": name} for name in (ROLES["op"], "mona")]}
+    with create_session() as session:
+        session.query(HITLDetail).filter_by(ti_id=question().ti_id).update(values)
+
+    path = PATH.removesuffix("/approval")
+    other, own = airflow.client("user").get(path).text, airflow.client("op").get(path).text
+    refused = send(airflow, "user", decision="approve")
+    unanswered = question().chosen_options
+    accepted = send(airflow, "op", decision="approve")
+
+    assert "You may not answer it; the handler&#39;s approvers may: otto, mona." in other
+    assert '<form method="post"' not in other
+    assert f'<form method="post" action="{PATH}">' in own
+    assert (refused.status_code, unanswered, accepted.status_code) == (403, None, 303)
+    assert "User=ulla (id=ulla) is not a respondent for the task." in refused.text
+
+
 def test_a_run_that_waits_for_nobody_shows_no_question(airflow: AirflowApp) -> None:
     page = airflow.client("op").get(f"/mqdlq/dags/mq_dlq_demo/runs/{LAST}").text
 

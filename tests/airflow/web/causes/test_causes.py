@@ -18,6 +18,8 @@ from mqdlq.stages.finding.message_filter import MessageFilter
 from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.web.cause_pages import CAUSES, FULL, HOSTILE, RULES, STRAY, Pages
 
+ELSEWHERE_ONLY = "DESTQ(NOWHERE) ACTION(RETRY)\n"
+
 
 def test_causes_are_listed_with_the_most_messages_first(pages: Pages) -> None:
     pages.fill()
@@ -60,6 +62,46 @@ def test_rules_match_the_messages_of_a_backout_queue(pages: Pages) -> None:
         "rule 1, line 2 FORMAT(MQSTR) ACTION(FWD) FWDQ(PARKED) (1 of 2) no rule (1 of 2)" in shown
     )
     assert "no rule can match" not in shown
+
+
+def test_messages_that_a_later_run_moved_are_not_counted_any_more(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(ELSEWHERE_ONLY)
+    before = pages.words(CAUSES)
+    listed = pages.world.ledger.messages.of_run("run-1")
+    keys = tuple(one.message_key.hex() for one in listed[:3])
+    action = {"action": "ACTION(RETRY) RETRY(1)", "message_keys": keys, "user": "admin"}
+    pages.handle(ELSEWHERE_ONLY, **action)
+
+    after = pages.words(CAUSES)
+    one = pages.words(f"{CAUSES}/{FULL}")
+
+    handled = "3 of them handled at 2026-11-21 14:00:00 UTC by admin"
+    assert "7 messages now" in before
+    assert "4 messages now" in after
+    assert (
+        f"7 messages in the snapshot of run run-1 , taken 2026-11-21 13:00:00 UTC; {handled}"
+        in (after)
+    )
+    assert f"Since then {handled} Rule no message is left" in after
+    assert "0 messages 0.0 % of what is left of the last snapshot" in one
+    assert handled in one
+
+
+def test_messages_of_a_large_snapshot_are_subtracted_beyond_the_ones_on_the_page(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqdlq.web.causes.queue_state.MOST_MESSAGES", 2)
+    pages.fill()
+    pages.handle(ELSEWHERE_ONLY)
+    listed = pages.world.ledger.messages.of_run("run-1")
+    key = listed[3].message_key.hex()
+    pages.handle(ELSEWHERE_ONLY, action="ACTION(DISCARD)", message_keys=(key,), user="admin")
+
+    after = pages.words(CAUSES)
+
+    assert "This page reads the first 2 of them" in after
+    assert "6 messages now" in after
 
 
 def test_a_cause_that_comes_back_is_marked(pages: Pages) -> None:

@@ -119,7 +119,7 @@ WRONG = [
     (["--reason", "x"], 2, "name one of --handler, --run and --message"),
     (["--run", "a", "--handler", "b", "--reason", "x"], 2, "name one of"),
     (["--run", "a", "--reason", " "], 2, "--reason: say why, for example the number of the case"),
-    (["--message", "ab", "--reason", "x"], 2, "'ab' is not a message_key; expected 64 hex digits"),
+    (["--message", "x", "--reason", "x"], 2, "'x' is not a message_key; expected 64 hexadecimal"),
     (
         ["--run", "a", "--reason", "x"],
         1,

@@ -191,13 +191,14 @@ def test_dockerfile_and_makefile_set_up_the_project_by_the_same_commands() -> No
     for name, place in {"UV": ".venv/bin/uv", "BIN": ".venv/bin"}.items():
         makefile = makefile.replace(f"$({name})", place)
     commands = re.findall(
-        r"(?m)^\t@(\.venv/bin/(?:uv pip install|python -m mqdlq\.(?:mqi|local\.class)).*)$",
+        r"(?m)^\t@(?:\{ )?(\.venv/bin/(?:uv pip install|python -m mqdlq\.(?:mqi|local\.class)).*?)"
+        r"(?: 2>&1;.*)?$",
         re.sub(r"\s*\\\n\s*", " ", makefile),
     )
-    image = re.sub(r"\s*\\\n\s*", " ", dockerfile())
+    image = re.sub(r"\s*\\\n\s*", " ", dockerfile()).replace(" --quiet", "")
 
     of_the_tools = [command for command in commands if ".tools" in command]
-    needed = [command for command in commands if command not in of_the_tools]
+    needed = [one.replace(" --quiet", "") for one in commands if one not in of_the_tools]
     assert len(needed) == 5
     assert [command for command in needed if command not in image] == []
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from mqdlq.failures import Failure
 from mqdlq.ledger import (
     NO_REPORT,
     Approval,
@@ -52,9 +53,13 @@ def _ledger(ledger_url: str) -> Iterator[Ledger]:
         ledger.runs.record(scheduled)
         ledger.runs.record_look("waiting", Look(0, False, "the queue is empty", NOON + HOUR))
         ledger.runs.record_look("waiting", Look(3, True, "3 messages", NOON + HOUR))
-        ledger.runs.record_refusal("demo-manual__9", "demo", "no such table", NOON + 2 * HOUR)
-        ledger.runs.record_refusal("demo-manual__9", "demo", "no such file", NOON + 3 * HOUR)
-        ledger.runs.record_refusal("reported", "demo", "the queue is busy", NOON)
+        ledger.runs.record_failure(
+            "demo-manual__9", "demo", Failure("sense", "no such table"), NOON + 2 * HOUR
+        )
+        ledger.runs.record_failure(
+            "demo-manual__9", "demo", Failure("sense", "no such file"), NOON + 3 * HOUR
+        )
+        ledger.runs.record_failure("reported", "demo", Failure("sense", "the queue is busy"), NOON)
         ledger.archive.record("waiting", "lake/one", {first: "d1"}, NOON)
         restored = replace(RESTORATION, run_id="", started_at=NOON + 4 * HOUR, who="carol")
         ledger.restorations.record(restored, ledger.archive.copies(run_id="waiting"))
@@ -126,9 +131,8 @@ def test_a_refused_run_is_listed_once_with_its_last_reason(ledger: Ledger) -> No
     assert (found.why, found.tries, found.at) == ("no such file", 2, NOON + 3 * HOUR)
     assert ledger.run_lists.refused_handler("demo-manual__9") == "demo"
     assert ledger.run_lists.refused_handler("nothing") == ""
-    assert [why for _, why in ledger.run_lists.refusals("demo-manual__9")] == [
-        "no such table",
-        "no such file",
+    assert ledger.runs.failures("demo-manual__9") == [
+        (NOON + 3 * HOUR, Failure("sense", "no such file"))
     ]
 
 

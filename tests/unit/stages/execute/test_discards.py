@@ -119,21 +119,25 @@ def test_a_copy_made_before_an_interruption_is_used_by_the_next_pass(world: Worl
     assert len(copies(world)) == 1
 
 
+@pytest.mark.parametrize("directory", ["ledger", "archive/run-1"])
 def test_a_full_lake_prevents_discards_and_is_named(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, directory: str
 ) -> None:
     world.dead_letter(BODY)
     execution = world.plan("ACTION(DISCARD)")
 
-    def fail(_handle: int) -> None:
-        raise OSError(ENOSPC, "No space left on device")
+    place = f"{world.lake_root}/{directory}"
+
+    def fail(handle: int) -> None:
+        written = Path(f"/proc/self/fd/{handle}").resolve()
+        if place in {str(written.parent), f"{written}/{Path(place).name}"}:
+            raise OSError(ENOSPC, "No space left on device")
 
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", fail)
         with pytest.raises(LakeError) as caught:
             make_pass(execution)
 
-    place = f"{world.lake_root}/archive/run-1"
     assert str(caught.value) == (f"{place} cannot be written: No space left on device [MQDLQ-416]")
     assert world.depths("DLQ") == (1,)
     assert make_pass(execution).attempts == 1

@@ -149,10 +149,10 @@ def test_a_rule_that_forwards_to_the_handlers_own_queues_is_not_executed(
     assert world.depths("DLQ", "MQDLQ.STATE") == (1, 0)
 
 
-def test_a_message_put_back_by_a_rule_does_not_add_up(world: World) -> None:
-    world.mqsc("DEFINE QALIAS(BACK) TARGET(DLQ)")
+def test_a_message_that_comes_back_from_its_target_does_not_add_up(world: World) -> None:
+    world.mqsc("ALTER QLOCAL(PARKED) STREAMQ(DLQ)")
     world.dead_letter()
-    execution = world.plan("ACTION(FWD) FWDQ(BACK)")
+    execution = world.plan("ACTION(FWD) FWDQ(PARKED)")
     make_pass(execution)
 
     with pytest.raises(AccountError) as caught:

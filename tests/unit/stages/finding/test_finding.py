@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from mqdlq.errors import LakeError
 from mqdlq.lake.parts import PART
 from mqdlq.lake.schema import ADDED_LATER, HEADERS
 from mqdlq.model import Outcome
+from mqdlq.rules.wildcards import fits
 from mqdlq.stages.finding import (
     PAGE_ROWS,
     FilterError,
@@ -200,6 +202,40 @@ def test_equal_messages_are_one_row_with_their_number(found_world: World) -> Non
     assert (record["equals"], record["outcome"]) == (2, "left_by_rule")
     assert message.outcome_at is not None
     assert record["outcome_at"] == message.outcome_at.isoformat()
+
+
+PATTERNS = (
+    *("*", "A*", "*A", "?*", "A?C", "A*C", "?", "A.C"),
+    *("A+", "a*", "*\n*", "*é*", "*[*", "*A*A*", "* C"),
+)
+NAMES = ("A", "ABC", "A.C", "A+", "AAC", "A\nC", "é", "[A]", "A C", "a")
+
+
+def test_a_name_in_the_lake_fits_a_pattern_as_the_rules_have_it(found_world: World) -> None:
+    world = found_world
+    for name in NAMES:
+        world.dead_letter(dest_q=name)
+    world.handle("WAIT(NO)\nACTION(IGNORE)")
+    standing = queues(find(world))
+
+    for pattern in PATTERNS:
+        found = queues(find(world, dest_q_name=pattern))
+        assert found == [name for name in standing if fits(pattern, name)], pattern
+    assert len(standing) == len(NAMES)
+
+
+def test_no_pattern_takes_long_in_the_ledger_or_in_the_lake(found_world: World) -> None:
+    world = found_world
+    for letter in "AB":
+        world.dead_letter(dest_q=letter * 48, PutApplName=letter.encode() * 28)
+    world.handle("WAIT(NO)\nACTION(IGNORE)")
+
+    start = time.process_time()
+    for pattern in ("*A" * 99 + "!", "*" * 199 + "!", "?*" * 99 + "!", "*D*L*Q" * 33 + "!"):
+        for name in ("dest_q_name", "application", "queue", "queue_manager", "text"):
+            chosen: dict[str, Any] = {name: pattern}
+            assert find(world, **chosen).messages == ()
+    assert time.process_time() - start < 5
 
 
 def test_names_are_compared_literally(found_world: World) -> None:

@@ -83,7 +83,8 @@ def test_a_reason_may_be_given_by_its_name() -> None:
         ),
         (
             [("message_key", "g" * 70)],
-            f"message_key: found '{'g' * 64}…'; expected 64 hexadecimal digits",
+            f"message_key: found '{'g' * 64}…'; expected 64 hexadecimal digits, or the first of \
+them",
         ),
         (
             [("reason", "FULL")],

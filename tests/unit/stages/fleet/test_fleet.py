@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mqdlq.failures import Failure
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.model import Outcome
@@ -22,7 +23,7 @@ from mqdlq.stages.fleet.fleet import (
 )
 from mqdlq.stages.fleet.handler_files import HandlerFile, RulesCheck
 from mqdlq.stages.fleet.queue_states import QueueState
-from tests.support.run_records import NOON
+from tests.support.run_records import NOON, run_record
 from tests.support.web.recorded_runs import RecordedRun, counted_statements
 from tests.support.world import create_ledger
 
@@ -135,7 +136,7 @@ def test_a_failed_run_is_bad_whatever_its_queue_holds(
 
 def test_a_refused_run_is_bad_until_a_later_run_starts(ledger: Ledger) -> None:
     RecordedRun(outcomes=ALL_DELIVERED).record(ledger)
-    ledger.runs.record_refusal("demo-2", "demo", "no such queue", NOON + HOUR)
+    ledger.runs.record_failure("demo-2", "demo", Failure("sense", "no such queue"), NOON + HOUR)
 
     row = row_of(ledger)
 
@@ -159,7 +160,7 @@ def test_a_run_that_waits_for_an_approval_says_so(ledger: Ledger) -> None:
     row = row_of(ledger, now=NOON + 9 * HOUR)
 
     assert row.state is QueueState.APPROVAL
-    assert row.findings[0].text == "A plan for 5 messages waits since 2026-11-21 12:00:03 UTC."
+    assert row.findings[0].text == "A plan for 3 messages waits since 2026-11-21 12:00:03 UTC."
     assert len(row.approvals) == 1
 
 
@@ -192,7 +193,7 @@ def test_a_handler_that_never_ran_is_listed(ledger: Ledger) -> None:
 
 
 def test_a_handler_whose_first_run_was_refused_is_listed(ledger: Ledger) -> None:
-    ledger.runs.record_refusal("demo-1", "demo", "no such queue", NOON)
+    ledger.runs.record_failure("demo-1", "demo", Failure("sense", "no such queue"), NOON)
 
     assert row_of(ledger).state is QueueState.REFUSED
 
@@ -318,3 +319,37 @@ def test_the_fleet_is_read_in_a_fixed_number_of_statements(ledger: Ledger) -> No
 
     assert len(rows) == 60
     assert len(executed) == 4
+
+
+def test_a_number_that_a_newer_run_has_not_confirmed_keeps_its_value_and_has_its_age(
+    ledger: Ledger,
+) -> None:
+    RecordedRun(name="before", depth=54_600, outcomes={Outcome.UNMATCHED: 54_600}).record(ledger)
+    RecordedRun(name="now", at=NOON + HOUR, depth=54_600, verdict="").record(ledger)
+
+    row = row_of(ledger, now=NOON + HOUR + timedelta(minutes=1))
+
+    assert row.attention == 54_600
+    assert row.state is QueueState.ATTENTION
+    assert row.findings[0].text == (
+        "54,600 messages need attention by the account of 2026-11-21 12:00:30 UTC, 1 h 0 min ago."
+    )
+    assert sum_up([row]).unknown == 0
+
+
+def test_a_queue_whose_first_report_is_being_written_is_not_counted_as_0(ledger: Ledger) -> None:
+    RecordedRun(verdict="").record(ledger)
+
+    row = row_of(ledger, now=NOON + timedelta(minutes=1))
+
+    assert row.attention is None
+    assert (sum_up([row]).attention, sum_up([row]).unknown) == (0, 1)
+
+
+def test_a_run_that_saw_no_depth_leaves_the_last_known_one(ledger: Ledger) -> None:
+    RecordedRun(depth=5).record(ledger)
+    ledger.runs.record(run_record(run_id="demo-2", started_at=NOON + HOUR))
+
+    row = row_of(ledger)
+
+    assert (row.depth, row.checked_at) == (2, NOON + timedelta(seconds=30))

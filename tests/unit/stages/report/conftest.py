@@ -9,7 +9,7 @@ import pytest
 
 from mqdlq.ledger import Ledger
 from mqdlq.stages.report import Report, ReportFiles, read_report, write_report
-from tests.unit.stages.report.ended_runs import ALL_WELL, START, EndedRun, ledger_in
+from tests.unit.stages.report.ended_runs import ALL_WELL, START, EndedRun, failures, ledger_in
 
 WRITTEN_AT = START + timedelta(seconds=50)
 
@@ -45,7 +45,12 @@ def report_of(ledger: Ledger, lake_root: str) -> Callable[..., Report]:
     def read(run: EndedRun, stages: Mapping[str, str] = ALL_WELL, error: str = "") -> Report:
         run_id = run.record(ledger, lake_root)
         return read_report(
-            run_id, ledger=ledger, lake_root=lake_root, stages=stages, error=error, now=WRITTEN_AT
+            run_id,
+            ledger=ledger,
+            lake_root=lake_root,
+            stages=stages,
+            failures=failures(stages, error),
+            now=WRITTEN_AT,
         )
 
     return read
@@ -70,7 +75,7 @@ def files_of(ledger: Ledger, lake_root: str) -> Callable[..., ReportFiles]:
             lake_root=lake_root,
             stages=stages,
             clock=lambda: WRITTEN_AT,
-            error=error,
+            failures=failures(stages, error),
         )
 
     return write

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from mqdlq.failures import Failure
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
 from mqdlq.ledger import (
@@ -50,6 +51,20 @@ def failed_at(stage: str) -> dict[str, str]:
     at = STAGES.index(stage)
     states = ["success"] * at + ["failed"] + ["upstream_failed"] * (len(STAGES) - at - 1)
     return dict(zip(STAGES, states, strict=True))
+
+
+def failures(stages: Mapping[str, str], error: str) -> list[Failure]:
+    """Return that each failed stage failed with this error; none without an error."""
+    failed = [stage for stage, state in stages.items() if state == "failed"]
+    return [Failure(stage, error) for stage in failed if error]
+
+
+def left_no_word_at(stage: str) -> str:
+    """Return why a run failed at a stage that has left no word."""
+    return (
+        f"stage {stage} failed: it was stopped, marked as failed by a person, or its process ended"
+        f" before it could say why; see the log of task {stage} in Airflow [MQDLQ-850]"
+    )
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def test_a_run_without_a_snapshot_has_a_verdict_without_numbers(
 
     found = recorded_of(ledger, run)
     assert (found.verdict, found.messages, found.adds_up) == ("failed", None, None)
-    assert found.why == "stage snapshot failed; the queue manager ended"
+    assert found.why == "stage snapshot failed: the queue manager ended"
     assert (found.resolution_median_s, found.resolution_p90_s) == (None, None)
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from mqdlq.causes import counting
 from mqdlq.cli import app
-from mqdlq.lake import snapshots
+from mqdlq.lake import files
 from mqdlq.ledger import Ledger, database
 from mqdlq.model import Outcome
 from mqdlq.stages.report import (
@@ -154,7 +154,7 @@ def test_the_memory_of_a_report_is_bounded(
     """The report holds eight bytes for each message; all its rows took some five thousand."""
     monkeypatch.setattr(needs_attention, "MOST_OF_A_GROUP", 20)
     monkeypatch.setattr(database, "ROWS_AT_ONCE", 50)
-    monkeypatch.setattr(snapshots._batches, "__defaults__", (50,))
+    monkeypatch.setattr(files.read_batches, "__kwdefaults__", {"rows": 50, "within": None})
     few, many = 400, 2_400
     peaks: dict[int, int] = {}
     for number in (few, few, many):  # once to warm up

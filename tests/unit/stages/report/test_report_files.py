@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from mqdlq.cli import app
 from mqdlq.errors import LedgerError
+from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
 from mqdlq.stages.report import (
     Report,
@@ -33,6 +34,7 @@ from tests.unit.stages.report.ended_runs import (
     delivered,
     failed_at,
     left_by_rule,
+    left_no_word_at,
     messages_of_every_outcome,
     unmatched,
 )
@@ -120,7 +122,7 @@ def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -
     document = json.loads(files_of(run).json_path.read_text())
 
     outcomes = Counter(fact.outcome for fact in ledger.outcomes.of_run(run.run_id).values())
-    assert (document["format"], document["version"]) == ("mqdlq-report", 3)
+    assert (document["format"], document["version"]) == ("mqdlq-report", 4)
     assert (document["failed"], document["verdict"]) == (False, "attention")
     assert document["account"]["outcomes"] == outcomes
     assert document["account"]["booked"] == len(ledger.outcomes.of_run(run.run_id))
@@ -144,16 +146,13 @@ def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -
             EndedRun(snapshot=False),
             "snapshot",
             "The run ended at snapshot before it took a snapshot; nothing was touched.",
-            "stage snapshot failed",
+            left_no_word_at("snapshot"),
         ),
         (
             EndedRun([delivered()] * 3, plan=False),
             "evaluate",
-            "The run ended at evaluate: none of 3 messages was acted on.",
-            (
-                "stage evaluate failed; 3 of 3 messages have no outcome: messages 1-3;"
-                " the queue was not browsed again, so nothing is proven"
-            ),
+            "The run ended at evaluate: none of 3 messages was acted on; nothing was touched.",
+            left_no_word_at("evaluate"),
         ),
         (
             EndedRun([delivered(), replace(delivered(), outcome=None)], last_browse=False),
@@ -163,7 +162,7 @@ def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -
                 " The run failed at execute."
             ),
             (
-                "stage execute failed; 1 of 2 messages has no outcome: messages 2;"
+                f"{left_no_word_at('execute')}; 1 of 2 messages has no outcome: messages 2;"
                 " the queue was not browsed again, so nothing is proven"
             ),
         ),
@@ -192,7 +191,7 @@ def test_a_run_that_is_not_in_the_ledger_is_reported_from_its_stages_and_error(
         == """\
 FAILED  demo-manual__2026-11-21T02-49-22
 The run failed at sense; nothing was touched.
-Why: stage sense failed; include/rules/demo.rules:3:8: unknown reason code MQRC_Q_FUL; did you mean
+Why: stage sense failed: include/rules/demo.rules:3:8: unknown reason code MQRC_Q_FUL; did you mean
 MQRC_Q_FULL (2053)?
 
 Stages   sense failed, snapshot upstream_failed, evaluate upstream_failed, approve upstream_failed,
@@ -235,11 +234,14 @@ def test_a_run_id_that_could_leave_the_directory_is_refused(run_id: str) -> None
 
 def test_a_written_report_remembers_the_states_of_the_stages(files_of: FilesOf) -> None:
     run = EndedRun([delivered()])
-    assert written_stages(run.run_id) == ({}, "")
+    assert written_stages(run.run_id) == ({}, ())
 
     files_of(run, failed_at("retry"), "it broke")
 
-    assert written_stages(run.run_id) == (failed_at("retry"), "it broke")
+    assert written_stages(run.run_id) == (
+        failed_at("retry"),
+        (Failure("retry", "it broke"),),
+    )
 
 
 def test_the_report_command_prints_the_latest_run(files_of: FilesOf) -> None:

@@ -21,6 +21,7 @@ from tests.unit.stages.report.ended_runs import (
     EndedRun,
     delivered,
     failed_at,
+    left_no_word_at,
     unmatched,
 )
 
@@ -30,7 +31,7 @@ ReportOf = Callable[..., Report]
 def test_a_failed_stage_fails_the_run_even_where_the_account_adds_up(report_of: ReportOf) -> None:
     report = report_of(EndedRun([delivered()]), failed_at("retry"))
 
-    assert (report.verdict, report.why) == (Verdict.FAILED, "stage retry failed")
+    assert (report.verdict, report.why) == (Verdict.FAILED, left_no_word_at("retry"))
     assert report.headline == "1 message: 1 handled. The account adds up. The run failed at retry."
 
 
@@ -109,7 +110,9 @@ def test_an_unaccepted_plan_is_reported_differently_from_no_plan(
     assert report.plan is None
     assert again.plan is not None
     assert (again.plan.plan_id, again.plan.accepted_at) == (plan_id, None)
-    assert again.headline == "The run ended at approve: none of 1 message was acted on."
+    assert again.headline == (
+        "The run ended at approve: none of 1 message was acted on; nothing was touched."
+    )
 
 
 def test_a_missing_snapshot_fails_the_report_but_keeps_the_ledgers_numbers(

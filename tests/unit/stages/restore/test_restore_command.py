@@ -118,8 +118,11 @@ def test_a_missing_copy_is_listed_as_unusable(world: World) -> None:
     ("arguments", "text"),
     [
         (
-            ("list", "--message", "12"),
-            ("mqdlq: --message: '12' is not a message_key; expected 64 hex digits [MQDLQ-910]"),
+            ("list", "--message", "1x"),
+            (
+                "mqdlq: '1x' is not a message_key; expected 64 hexadecimal digits, or the first of"
+                " them [MQDLQ-271]"
+            ),
         ),
         (
             ("list", "--reason", "MQRC_X"),

@@ -327,7 +327,7 @@ def test_a_missing_or_unreadable_copy_is_refused_until_it_is_back(world: World) 
     assert reasons(world) == [f"its copy is missing: {file} is not there"]
     file.write_bytes(whole[:-20])
     assert attempt_and_count(work) == {"refused": 1}
-    assert reasons(world)[0].startswith(f"its copy cannot be read from {file}: ")
+    assert reasons(world)[0].startswith(f"its copy cannot be read: {file} cannot be read: ")
     file.write_bytes(whole)
     assert attempt_and_count(work) == {"restored": 1}
 

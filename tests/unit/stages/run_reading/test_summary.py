@@ -20,6 +20,7 @@ from tests.unit.stages.report.ended_runs import (
     delivered,
     exhausted,
     failed_at,
+    left_no_word_at,
     messages_of_every_outcome,
     unmatched,
 )
@@ -86,7 +87,7 @@ def test_the_verdict_of_the_last_report_is_kept(ledger: Ledger, lake_root: str) 
     summary = summarize_run(run_id, ledger, lake_root)
 
     assert summary.is_reported
-    assert (summary.verdict, summary.why) == (Verdict.FAILED, "stage retry failed")
+    assert (summary.verdict, summary.why) == (Verdict.FAILED, left_no_word_at("retry"))
 
 
 def test_an_unreadable_snapshot_is_a_trouble_and_the_counts_stay(

@@ -57,6 +57,7 @@ class Looker:
             options=RunOptions(dag_run_id=run_id, **options),
             settings=self.world.settings,
             ledger=self.world.ledger,
+            lake_root=self.world.lake_root,
             clock=self.world.clock,
             sleep=self.world.clock.sleep,
             log=self.world.log,

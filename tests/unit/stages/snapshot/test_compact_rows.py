@@ -85,7 +85,6 @@ def test_the_report_of_a_run_with_settled_messages_adds_up(world: World) -> None
         ledger=world.ledger,
         lake_root=world.lake_root,
         stages={},
-        error="",
         now=world.clock(),
     )
 

@@ -44,8 +44,8 @@ def test_a_missing_full_row_is_reported(world: World) -> None:
         list(lake.whole_rows(here, ["class"]))
 
     assert str(caught.value) == (
-        f"{gone} lacks 3 messages that snapshot {here.rsplit('/', 1)[-1]} refers to; take a"
-        " full snapshot [MQDLQ-405]"
+        f"{gone}/headers/part-00000.parquet is missing; put the file back from a backup of the"
+        " lake, or start a new run, which takes a new snapshot [MQDLQ-472]"
     )
 
 

@@ -39,6 +39,7 @@ def resources(world: World) -> Resources:
     return Resources(
         settings=world.settings,
         ledger=world.ledger,
+        lake_root=world.lake_root,
         clock=world.clock,
         sleep=world.clock.sleep,
         log=world.log,

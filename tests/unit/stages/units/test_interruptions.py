@@ -22,15 +22,15 @@ KILLS = ("MQCMIT:{unit}:kill:before", "MQCMIT:{unit}:kill:after")
 def calls(moving: MovingTask, when: str) -> list[str]:
     """Return every call of a task that moves four messages, in units of 1, 2 and 1.
 
-    The first MQGET of the state queue finds no marker: it has no effect to interrupt it after.
+    The first MQGETs of the state queue find no marker: they have no effect to interrupt them after.
     """
-    last = moving.nth(3)
+    last, looks = moving.nth(3), moving.looks_for_markers
     return [
         *("MQCONNX:1", "MQINQ:1", "MQOPEN[MQDLQ.STATE]:1"),
-        *(["MQGET[MQDLQ.STATE]:1"] if when == "before" else []),
+        *(f"MQGET[MQDLQ.STATE]:{number}" for number in range(1, looks + 1) if when == "before"),
         *(f"MQPUT1[PAYMENTS]:{number}" for number in range(1, 5)),
         *(f"MQPUT1[MQDLQ.STATE]:{number}" for number in range(1, last + 1)),
-        *(f"MQGET[MQDLQ.STATE]:{number}" for number in range(2, last + 1)),
+        *(f"MQGET[MQDLQ.STATE]:{number}" for number in range(looks + 1, looks + last)),
         *(f"MQCMIT:{number}" for number in range(1, last + moving.markers_before + 1)),
         *("MQCLOSE:1", "MQDISC:1"),
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 
 from embedded_mq.engine.failures import CallFailedError, log
 from embedded_mq.storage.catalogue import AuthorityRecord, Catalogue
@@ -53,19 +53,31 @@ def granted_authorities(catalogue: Catalogue, user: str, kind: str, name: str) -
         record
         for record in catalogue.authorities
         if (record.object_type, record.principal) == (kind, user)
-        and (kind == QUEUE_MANAGER or _pattern(record.profile).fullmatch(name))
+        and (kind == QUEUE_MANAGER or _fits(record.profile, name))
     ]
     if fitting:
         return max(fitting, key=_specificity).granted
     return AUTHORITIES[kind] if user == catalogue.owner else frozenset()
 
 
-@cache
-def _pattern(profile: str) -> re.Pattern[str]:
-    """Parse a profile: ? is one character of a qualifier, * any number, ** any qualifiers."""
-    parts = re.split(r"(\*\*|\*|\?)", profile)
-    generic = {"**": ".*", "*": "[^.]*", "?": "[^.]"}
-    return re.compile("".join(generic.get(part, re.escape(part)) for part in parts))
+@lru_cache(maxsize=4096)
+def _fits(profile: str, name: str) -> bool:
+    """Match a profile: ? is one character of a qualifier, * any number, ** any qualifiers.
+
+    All ways to match are followed together, so that no profile takes long.
+    """
+    ends = {0}
+    for part in re.split(r"(\*\*|\*|\?)", profile):
+        if part == "**":
+            ends = {end for start in ends for end in range(start, len(name) + 1)}
+        elif part == "*":
+            rest = {start: len(name[start:].partition(".")[0]) for start in ends}
+            ends = {start + more for start, length in rest.items() for more in range(length + 1)}
+        elif part == "?":
+            ends = {start + 1 for start in ends if name[start : start + 1] not in {"", "."}}
+        else:
+            ends = {start + len(part) for start in ends if name.startswith(part, start)}
+    return len(name) in ends
 
 
 def _specificity(record: AuthorityRecord) -> list[int]:

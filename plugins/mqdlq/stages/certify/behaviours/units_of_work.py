@@ -124,7 +124,7 @@ def a_marker_is_there_if_its_unit_was_committed(bench: Bench) -> None:
     app = bench.app
     name = STATE.name(app.prefix)
     with open_state_queue(app.queue_manager, name) as state:
-        backed_out, committed = (Marker(secrets.token_hex(24), "r", "p", "m") for _ in range(2))
+        backed_out, committed = (Marker(secrets.token_hex(24), *"rpmw") for _ in range(2))
         state.put(backed_out)
         app.back_out()
         expect("markers after MQBACK", 0, len(state.markers()))

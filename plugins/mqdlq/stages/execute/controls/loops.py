@@ -50,7 +50,7 @@ class LoopGuard(Control):
             if hold is None:
                 item.moved_because = f"it {trips}"
             elif self._queue:
-                item.steps = (_forward_to(self._queue, item.attempts_made + 1),)
+                item.steps = (forward_to(self._queue, item.attempts_made + 1),)
                 item.moved_because = hold.why
             else:
                 item.hold = hold
@@ -72,6 +72,6 @@ class LoopGuard(Control):
         return find_round_trips(ledger, ledger.identities.of_run(run_id))
 
 
-def _forward_to(queue: str, tries: int) -> Step:
+def forward_to(queue: str, tries: int) -> Step:
     """Return the step that forwards a message with its MQDLH; no rule of the table decided it."""
     return Step(0, 0, Action.FWD, queue, "", True, PutAuthority.DEF, tries)

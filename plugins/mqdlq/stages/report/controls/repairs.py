@@ -70,7 +70,7 @@ def repair_rows(sources: Sources, ledger: Ledger) -> tuple[RepairRow, ...]:
             {one.browse_seq: one.steps for one in planned_messages(plan.location)} if plan else {}
         )
         found = find_all_changes(run, steps, ledger)
-    except (LakeError, OSError, ValueError):  # ValueError: not Parquet
+    except (LakeError, OSError):
         found = ledger.archive.repairs(run.run_id)
     moves = {copy.message_id: copy.move for copy in ledger.archive.copies(run_id=run.run_id)}
     counted = Counter[tuple[str, str]]()

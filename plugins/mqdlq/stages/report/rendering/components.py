@@ -54,6 +54,7 @@ def component_environment(*directories: Path) -> Environment:
         "target": wording.target,
         "count": wording.count,
         "not_selected": wording.not_selected,
+        "untouched_in_words": wording.untouched_in_words,
         "expiry_in_words": wording.expiry_in_words,
         "expired_in_words": wording.expired_in_words,
         "learned_in_words": wording.learned_in_words,

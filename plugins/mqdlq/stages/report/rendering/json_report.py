@@ -2,7 +2,7 @@
 
 The keys are those of the records (`mqdlq.stages.report.report_records`), with `format`, `version`
 and `failed` before them: `verdict` (ok, empty, settled, attention, unfinished, failed), `headline`,
-`why`, `run`, `stages` (name to state), `error`, `troubles`, `snapshot`, `plan`, `account` (with
+`why`, `run`, `stages` (name to state), `failures`, `troubles`, `snapshot`, `plan`, `account` (with
 `booked` and `adds_up`), `rules`, `failed_rules`, `causes`, `needs_attention` (a number),
 `attention_groups`, `attention_messages`, `without_outcome` (a number), `unaccounted_groups`,
 `unaccounted`, `more`, `learned`, `timeline`, `attempts` (state to number), `oldest_left`,
@@ -11,7 +11,8 @@ in UTC; outcomes, actions, states and phases are the ledger's values; an unknown
 "". A new key may appear within a version; no key changes its meaning.
 `attention_messages` and `unaccounted` list at most 1,000 messages in the same trouble, and 10,000
 in all; the groups count all of them.
-Version 3 renames `needs_a_person`, `people_groups`, `people` and `account.parked`.
+`failures` say why stages failed (`task`, `why`, `error_id`, `next_step`); a run that failed before
+it began a unit of work has no `account`. Version 4 has `failures` in place of `error`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any, Final
 from mqdlq.stages.report.report_records import MessageGroup, MessageRow, Report
 
 FORMAT = "mqdlq-report"
-VERSION = 3
+VERSION = 4
 _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that JSON does not escape: C1 controls, and controls of the text direction."""
 

@@ -49,6 +49,7 @@ from mqdlq.stages.report.wording import (
     outcome_in_words,
     span,
     target,
+    untouched_in_words,
     visible,
 )
 
@@ -90,8 +91,8 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
         said = [learned_in_words(one, report.run.run_id) for one in report.learned[:_MOST_LEARNED]]
         yield from (Padding(Text(words), (0, 0, 0, 2)) for words in said)
         yield from _rest(len(report.learned) - _MOST_LEARNED, "line")
-    lines = report.error.splitlines()
-    if len(lines) > 1:  # else the verdict has it
+    lines = [line for one in report.failures for line in one.why.splitlines()]
+    if len(lines) > len(report.failures):  # else the verdict has them
         yield from _section("Error", "")
         yield from (Text(f"  {visible(line)}") for line in lines[:_MOST_ERROR_LINES])
         yield from _rest(len(lines) - _MOST_ERROR_LINES, "line")
@@ -125,6 +126,8 @@ def _verdict(report: Report) -> Iterator[Text]:
     yield Text(report.headline, style="bold")
     if report.why:
         yield Text.assemble(("Why: ", "bold red"), visible(report.why))
+    if report.next_steps:
+        yield Text.assemble(("Next: ", "bold"), visible(report.next_steps))
     yield Text("")
 
 
@@ -148,6 +151,8 @@ def _facts(report: Report, paths: Paths | None) -> Table:
     if report.account is not None and report.account.messages:
         for label, line in _account(report.account):
             facts.add_row(label, Text(line))
+    elif report.account is None and report.snapshot is not None:
+        facts.add_row("Account", Text(untouched_in_words(report.snapshot.messages)))
     return facts
 
 

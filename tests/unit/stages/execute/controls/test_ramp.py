@@ -69,7 +69,7 @@ def test_a_failed_inquiry_of_the_target_decides_nothing(world: World) -> None:
     dead_letters(world, 2)
     execution = world.plan(RULES, ramp={"steps": [1], "watch": 60})
     pass_at(execution, world, 0)
-    embedded_mq.faults.set("MQINQ[PAYMENTS]:1:2195:before")
+    embedded_mq.faults.set("MQINQ[PAYMENTS]:1+:2195:before")
 
     with pytest.raises(QueueManagerError, match=r"\(2195\)"):
         pass_at(execution, world, 1)
@@ -85,7 +85,7 @@ def test_a_cluster_queue_that_cannot_be_resolved_is_watched_without_its_depth(
     dead_letters(world, 2)
     execution = world.plan(RULES, ramp={"steps": [1], "watch": 60, "consumers": 1})
     pass_at(execution, world, 0)
-    embedded_mq.faults.set("MQINQ[PAYMENTS]:1:2189:before")
+    embedded_mq.faults.set("MQINQ[PAYMENTS]:1+:2189:before")
 
     assert pass_at(execution, world, 1) == (1, 0)
     embedded_mq.faults.set("")

@@ -75,6 +75,6 @@ def test_the_note_of_a_failed_run_says_why_without_markup(report_of: ReportOf) -
 
     assert note.startswith(
         "Failed. 1 message: 1 handled. The account adds up. The run failed at execute. Why:"
-        " ``stage execute failed; MQPUT of queue <img src=x>[a](https://evil.example)` xxx"
+        " ``stage execute failed: MQPUT of queue <img src=x>[a](https://evil.example)` xxx"
     )
     assert len(note) < 500

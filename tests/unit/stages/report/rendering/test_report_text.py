@@ -104,7 +104,7 @@ INTERRUPTED = """\
 FAILED  demo  SYSTEM.DEAD.LETTER.QUEUE @ QM1
 4 messages: 1 handled, 1 needs attention, 2 without an outcome. The account does not add up. The run
 failed at execute.
-Why: stage execute failed; MQPUT of queue PAYMENTS.IN failed: MQRC_CONNECTION_BROKEN (2009)
+Why: stage execute failed: MQPUT of queue PAYMENTS.IN failed: MQRC_CONNECTION_BROKEN (2009)
 [MQDLQ-100]; 2 of 4 messages have no outcome: messages 3-4; the queue was not browsed again, so
 nothing is proven
 

@@ -1,0 +1,207 @@
+"""Write and read the Parquet files of the lake, and notice a file that was altered or damaged.
+
+A file of a snapshot has a digest for each block of its bytes, which the manifest holds. A reader
+verifies the blocks that it reads, wherever it runs, so nothing that was altered is ever parsed.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import sha256
+from typing import IO, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mqdlq.errors import LakeError
+from mqdlq.lake import storage
+from mqdlq.lake.descriptions import FileDigest
+
+BLOCK: Final = 4 << 20
+"""The length of a block in bytes; a reader has at most two blocks of a file in memory."""
+
+REMEDIES: Final = {
+    "snapshots": "put the file back from a backup of the lake, or start a new run, which takes a"
+    " new snapshot",
+    "plans": "start a new run, which makes a new plan",
+    "archive": "put the file back from a backup of the lake; its messages cannot be restored"
+    " without it",
+}
+"""What to do about an unreadable file, by the directory of the lake that it is in."""
+
+
+class MissingFileError(LakeError):
+    """A file of the lake is not there."""
+
+
+class DigestedFile(io.RawIOBase):
+    """A file that is written from its beginning to its end, and digested block by block."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Write to an open file, which the caller closes."""
+        self._file = file
+        self._length = 0
+        self._blocks: list[Any] = []
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the number of bytes so far."""
+        return self._length
+
+    def write(self, data: Any) -> int:
+        """Write and digest these bytes."""
+        self._file.write(data)
+        rest = memoryview(data).cast("B")
+        written = len(rest)
+        while rest:
+            room = BLOCK - self._length % BLOCK
+            if room == BLOCK:
+                self._blocks.append(sha256())
+            self._blocks[-1].update(rest[:room])
+            self._length += len(rest[:room])
+            rest = rest[room:]
+        return written
+
+    @property
+    def digest(self) -> FileDigest:
+        """The digest of the bytes that were written so far."""
+        return FileDigest(self._length, tuple(block.hexdigest() for block in self._blocks))
+
+
+class _VerifiedFile(io.RawIOBase):
+    """An open file whose blocks are compared with their digests before their bytes are returned."""
+
+    def __init__(self, file: IO[bytes], location: str, digest: FileDigest) -> None:
+        self._file, self._location, self._digest = file, location, digest
+        self._at = 0
+        self._block = lru_cache(maxsize=2)(self._read_block)
+        if file.seek(0, io.SEEK_END) != digest.length:
+            raise _altered(location, f"it has {file.tell()} bytes instead of {digest.length}")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._digest.length}[whence]
+        self._at = start + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        end = self._digest.length
+        if size is not None and size >= 0:
+            end = min(end, self._at + size)
+        parts = []
+        while self._at < end:
+            number, skipped = divmod(self._at, BLOCK)
+            part = self._block(number)[skipped : skipped + end - self._at]
+            parts.append(part)
+            self._at += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _read_block(self, number: int) -> bytes:
+        start = number * BLOCK
+        self._file.seek(start)
+        data = self._file.read(BLOCK)
+        if sha256(data).hexdigest() != self._digest.blocks[number]:
+            where = f"its bytes {start} to {start + len(data)} were changed"
+            raise _altered(self._location, where)
+        return data
+
+
+Files = Mapping[str, FileDigest | None]
+"""Locations of files, each with its digest, None for a file that is not verified."""
+
+
+@contextmanager
+def open_parquet(
+    location: str, digest: FileDigest | None = None, **options: Any
+) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; `options` are those of `ParquetFile`.
+
+    With a `digest`, what is read is verified. Raises LakeError, which names the file and the
+    remedy, for a file that is missing, altered or damaged, also while the block reads it.
+    """
+    with _explaining(location):
+        files, path = storage.filesystem(location)
+        with files.open(path, "rb") as opened:
+            source = opened if digest is None else _VerifiedFile(opened, location, digest)
+            with pq.ParquetFile(source, **options) as file:
+                yield file
+
+
+def read_batches(
+    files: Files,
+    columns: Sequence[str] | None = None,
+    *,
+    rows: int = 8192,
+    within: tuple[int, int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield columns of files; row groups without a browse_seq in `within` are skipped.
+
+    A column that the files of an earlier version lack is missing. Raises LakeError.
+    """
+    for location, digest in files.items():
+        with open_parquet(location, digest) as file:
+            held = set(file.schema_arrow.names)
+            wanted = columns and [column for column in columns if column in held]
+            groups = [at for at in range(file.num_row_groups) if _has_any(file, at, within)]
+            if groups:
+                yield from file.iter_batches(batch_size=rows, columns=wanted, row_groups=groups)
+
+
+def _has_any(file: pq.ParquetFile, group: int, within: tuple[int, int] | None) -> bool:
+    if within is None:
+        return True
+    place = file.schema_arrow.names.index("browse_seq")
+    statistics = file.metadata.row_group(group).column(place).statistics
+    if statistics is None or not statistics.has_min_max:
+        return True
+    return bool(statistics.min <= within[1] and statistics.max >= within[0])
+
+
+def verify(files: Files) -> None:
+    """Read whole files, for a reader that does not verify them; raise LakeError."""
+    for location, digest in files.items():
+        with _explaining(location):
+            place, path = storage.filesystem(location)
+            with place.open(path, "rb") as opened:
+                file = opened if digest is None else _VerifiedFile(opened, location, digest)
+                while digest is not None and file.read(BLOCK):
+                    pass
+
+
+@contextmanager
+def _explaining(location: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise MissingFileError(
+            "MQDLQ-472", f"{location} is missing; {_remedy(location)}"
+        ) from error
+    except (OSError, pa.ArrowException) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise LakeError(
+            "MQDLQ-471", f"{location} cannot be read: {first}; {_remedy(location)}"
+        ) from error
+
+
+def _altered(location: str, what: str) -> LakeError:
+    return LakeError("MQDLQ-470", f"{location} was altered or damaged: {what}; {_remedy(location)}")
+
+
+def _remedy(location: str) -> str:
+    """Return what to do; the innermost directory that is known counts."""
+    parts = [part for part in location.split("/") if part in REMEDIES]
+    return REMEDIES[parts[-1] if parts else "snapshots"]

@@ -1,0 +1,64 @@
+"""No value of a filter keeps the page busy: the worst strings of its length, in every filter."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from mqdlq.web.app import application
+from tests.support.web.airflow_app import AirflowApp
+from tests.support.web.crawling import Visit, links_of, one_of_each, route_of
+
+pytestmark = pytest.mark.slow
+
+LONGEST = 200
+"""How many characters a filter may have at most."""
+
+WORST = (
+    "*" * (LONGEST - 1) + "!",
+    ("*A" * LONGEST)[: LONGEST - 1] + "!",
+    ("%_" * LONGEST)[: LONGEST - 1] + "!",
+    "9" * LONGEST,
+)
+WITHIN_S = 1
+"""How much processor time an answer may take."""
+
+
+def filters(visits: list[Visit]) -> dict[str, set[str]]:
+    """Return the query parameters that links and forms lead to, by the route that reads them.
+
+    A download has the parameters of its page.
+    """
+    found: dict[str, set[str]] = defaultdict(set)
+    for link in {link for visit in visits for link in links_of(visit)}:
+        names = {name for name, _ in parse_qsl(urlsplit(link).query, keep_blank_values=True)}
+        found[route_of(application(), link)[0]] |= names - {"v"}
+    pages = {route: route.removesuffix(".{form}").removesuffix("/outcomes") for route in found}
+    return {route: found[route] | found.get(page, set()) for route, page in pages.items()}
+
+
+def test_every_filter_of_every_page_answers_its_worst_strings_soon(
+    airflow: AirflowApp, visits: list[Visit]
+) -> None:
+    client, asked = airflow.client("admin"), 0
+    given = filters(visits)
+    faults = []
+    for route, visit in one_of_each(visits).items():
+        address = visit.address.partition("?")[0]
+        for name in sorted(given.get(route, ())):
+            for text in WORST:
+                start = time.process_time()
+                answer = client.get(address, params={name: text})
+                took = time.process_time() - start
+                asked += 1
+                if took > WITHIN_S or answer.status_code >= 500:
+                    faults.append(f"{answer.status_code} {took:.1f} s {address}?{name}={text}")
+            assert client.get("/api/v2/version").status_code == 200
+
+    assert "\n".join(faults) == ""
+    assert {"queue", "queue_manager", "application"} <= given["/search.{form}"]
+    assert {"destination", "application"} <= given["/dags/{dag_id}/runs/{run_id}/outcomes.{form}"]
+    assert asked > 60 * len(WORST)
