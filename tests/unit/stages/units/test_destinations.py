@@ -218,3 +218,21 @@ def test_a_lost_connection_ends_an_inquiry_of_the_depth(destinations: Destinatio
 
     with pytest.raises(QueueManagerError, match="MQRC_CONNECTION_BROKEN"):
         destinations.inquire_depth(PAYMENTS)
+
+
+def test_a_broken_connection_leaves_a_name_unresolved(destinations: Destinations) -> None:
+    """A name that resolves to itself because nobody answered would let a put to an alias pass."""
+    embedded_mq.faults.set("MQOPEN[ALIAS]:1:2009:before")
+
+    with pytest.raises(QueueManagerError, match="MQRC_CONNECTION_BROKEN"):
+        destinations.find_own(("ALIAS", ""), ("CLOSED",))
+
+
+def test_a_name_that_another_user_may_not_open_is_asked_for_again(
+    destinations: Destinations,
+) -> None:
+    """The first MQOPEN inquires the queue's kind; the second, which resolves it, is refused."""
+    embedded_mq.faults.set("MQOPEN[ALIAS]:2:2035:before")
+
+    assert not destinations.find_own(("ALIAS", ""), ("CLOSED",), b"other")
+    assert destinations.find_own(("ALIAS", ""), ("CLOSED",), b"other") == "CLOSED"
