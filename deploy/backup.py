@@ -29,7 +29,7 @@ from sqlalchemy.engine import URL, make_url
 from mqdlq import directories
 from mqdlq.errors import MqDlqError
 from mqdlq.ledger import open_ledger
-from mqdlq.stages.older_ledger.taking_on import take_on
+from mqdlq.stages.older_ledger import take_on
 
 LEDGER, LAKE = "ledger", "lake.tar"
 app = typer.Typer(help=__doc__, pretty_exceptions_enable=False)

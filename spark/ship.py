@@ -1,8 +1,8 @@
-"""`python spark/ship.py mqdlq.zip`: see `mqdlq.evaluation.ship`."""
+"""`python spark/ship.py mqdlq.zip`: see `mqdlq.evaluation.workers`."""
 
 from __future__ import annotations
 
-from mqdlq.evaluation.ship import main
+from mqdlq.evaluation.workers import main
 
 if __name__ == "__main__":
     main()

@@ -29,11 +29,9 @@ from mqdlq.ledger.tables.runs import (
     verdict_outcomes,
     verdicts,
 )
-from mqdlq.stages.fleet.fleet import FleetFilter, read_fleet
-from mqdlq.stages.fleet.handler_files import HandlerFiles
-from mqdlq.stages.fleet.queue_states import QueueState
-from mqdlq.stages.page_paths import Paths
-from mqdlq.web.overview.fleet_page import choose
+from mqdlq.reading.fleet import FleetFilter, HandlerFiles, QueueState, read_fleet
+from mqdlq.reading.page_paths import Paths
+from mqdlq.web.overview import choose
 from mqdlq.web.rendering import environment
 from tests.support.postgresql import server
 from tests.support.run_records import run_record

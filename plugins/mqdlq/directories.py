@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 from contextlib import suppress
 from errno import EFBIG, EINVAL, EPERM
 from pathlib import Path
 from typing import Final
 
-from mqdlq.errors import HomeError, LedgerUnavailableError
+from mqdlq.errors import HomeError, LedgerError, LedgerUnavailableError
+
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 """The project's directory if the package is in its folder `plugins`: in a checkout or an image."""
@@ -188,3 +191,13 @@ def _line_of(file: Path) -> str:
             " or correct MQDLQ_LEDGER_URL_FILE",
         )
     return line
+
+
+def report_directory(run_id: str) -> Path:
+    """Return where a run's report stands; raise LedgerError for an id unfit for a directory."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise LedgerError(
+            "MQDLQ-241",
+            f"run id {run_id!r} cannot name a directory; expected letters, digits, '_', '-', '.'",
+        )
+    return home() / "reports" / run_id

@@ -18,7 +18,7 @@ from airflow.plugins_manager import AirflowPlugin
 from mqdlq.airflow.listeners import pools as pool_listener
 from mqdlq.airflow.listeners import run_notes as note_listener
 from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE
-from mqdlq.stages.page_paths import MOUNT, Paths
+from mqdlq.reading.page_paths import MOUNT, Paths
 
 Message = MutableMapping[str, Any]
 

@@ -13,8 +13,8 @@ from datetime import datetime
 from sqlalchemy import RowMapping, select
 
 from mqdlq.ledger import Ledger, Subject
+from mqdlq.ledger.tables.controls import ramp_states
 from mqdlq.ledger.tables.messages import attempts, messages
-from mqdlq.ledger.tables.ramps import ramp_states
 from mqdlq.model import Action, AttemptState, RampPhase
 
 

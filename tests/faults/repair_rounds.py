@@ -9,7 +9,7 @@ from mqdlq.lake.archive import read_back
 from mqdlq.stages.execute import Execution
 from tests.faults.rounds import ExecutionRound, Scenario
 from tests.support.world import World
-from tests.unit.stages.repairing.approved_repairs import approve, keys_on_queue
+from tests.unit.controls.repair.approved_repairs import approve, keys_on_queue
 
 CCSID: Final = 1208
 REPAIRS: Final = {

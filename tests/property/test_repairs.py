@@ -23,7 +23,7 @@ from mqdlq.model import Outcome
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
-from tests.unit.stages.repairing.approved_repairs import plan_repair
+from tests.unit.controls.repair.approved_repairs import plan_repair
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.applications import compare_rules
-from mqdlq.evaluation.compare import compare
-from mqdlq.evaluation.differences import Treatments, treatments_in
+from mqdlq.evaluation.differences import Treatments, compare, treatments_in
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.lake import Snapshot
 from mqdlq.lake.snapshots import MANIFEST

@@ -21,14 +21,13 @@ from mqdlq import lake
 from mqdlq.errors import OlderLedgerError, QueueManagerError
 from mqdlq.ledger import Run, open_ledger
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.older_ledger.recognising import require_newest_ledger
-from mqdlq.stages.older_ledger.taking_on import TakenOn, take_on
+from mqdlq.stages.older_ledger import TakenOn, require_newest_ledger, take_on
 from mqdlq.stages.restore import RestorationResources, restore
 from tests.support.restorations import discard, prepare_restoration, restore_and_count
 from tests.support.world import World
+from tests.unit.controls.repair.approved_repairs import approve, keys_on_queue
 from tests.unit.stages.execute.controls.grouped import GROUPS, letter
 from tests.unit.stages.execute.controls.returning import send_back
-from tests.unit.stages.repairing.approved_repairs import approve, keys_on_queue
 
 QUEUES: Final = ("DLQ", "PAYMENTS", "ORDERS", "PARKED")
 

@@ -11,7 +11,7 @@ from airflow.sdk import BaseOperatorLink
 
 from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.stages.page_paths import Paths
+from mqdlq.reading.page_paths import Paths
 
 if TYPE_CHECKING:
     from mqdlq.airflow.operators.report import Report

@@ -19,8 +19,8 @@ from mqdlq.ledger import Ledger, Run
 from mqdlq.model import Outcome, Trait
 
 if TYPE_CHECKING:
-    from mqdlq.stages.alerts import Facts
-    from mqdlq.stages.report import ReportFiles
+    from mqdlq.reading.alerts import Facts
+    from mqdlq.reading.report import ReportFiles
 
 REASONS: Final = 20
 """How many reasons of a queue have their own label; the rarer ones share `other`."""

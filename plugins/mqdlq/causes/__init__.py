@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from mqdlq.causes.advice import BY_CLASS, Advice, Kind, advice_on
 from mqdlq.causes.counting import (
+    CAUSE_COLUMNS,
     COLUMNS,
+    GENERATED,
     MOST_CAUSES,
     MOST_NAMES,
+    Cause,
     CauseCounter,
     CountedCause,
+    cause_of_row,
     count_causes,
+    find_cause,
+    generalize,
+    is_generalized,
     without_destination,
 )
-from mqdlq.causes.fingerprint import CAUSE_COLUMNS, Cause, cause_of_row, find_cause
-from mqdlq.causes.generated_names import GENERATED, generalize, is_generalized
 
 __all__ = [
     "BY_CLASS",

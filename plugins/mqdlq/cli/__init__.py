@@ -9,7 +9,7 @@ import typer
 from mqdlq.cli.on_demand import Command, Declared, Group, Mounted, on_demand
 
 COMMANDS: Final[dict[str, Declared]] = {
-    "init": Command("mqdlq.cli.installing.init:init", "Write the first files of a handler."),
+    "init": Command("mqdlq.cli.init:init", "Write the first files of a handler."),
     "run": Command("mqdlq.cli.run:run", "Run a handler once, in the foreground, through Airflow."),
     "backfill": Command(
         "mqdlq.cli.backfill:backfill",
@@ -20,21 +20,21 @@ COMMANDS: Final[dict[str, Declared]] = {
         "Define and test Airflow connections to queue managers.",
         {
             "add": Command(
-                "mqdlq.cli.installing.connections:add",
+                "mqdlq.cli.connections:add",
                 "Define a connection from options, from MQSERVER or from a CCDT.",
             ),
             "test": Command(
-                "mqdlq.cli.installing.connections:test",
+                "mqdlq.cli.connections:test",
                 "Report what a connection's user may and may not do.",
             ),
         },
     ),
     "certify": Command(
-        "mqdlq.cli.certify.command:certify",
+        "mqdlq.cli.certify:certify",
         "Try whether a queue manager does what handlers rely on.",
     ),
     "backout-advice": Command(
-        "mqdlq.cli.backout.advice:backout_advice",
+        "mqdlq.cli.backout:backout_advice",
         "Report which queues have no working backout queue.",
     ),
     "preview": Command(
@@ -79,19 +79,17 @@ COMMANDS: Final[dict[str, Declared]] = {
         },
     ),
     "prune": Command(
-        "mqdlq.cli.retention.prune:prune_archive_and_ledger",
+        "mqdlq.cli.prune:prune_archive_and_ledger",
         "Remove archive copies and runs by the policies of handlers.",
         needs_arguments=False,
     ),
     "hold": Group(
         "Protect archive copies and runs by legal holds.",
         {
-            "add": Command("mqdlq.cli.retention.hold:add", "Place a legal hold, with a reason."),
-            "remove": Command(
-                "mqdlq.cli.retention.hold:remove", "Remove a legal hold, with a reason."
-            ),
+            "add": Command("mqdlq.cli.hold:add", "Place a legal hold, with a reason."),
+            "remove": Command("mqdlq.cli.hold:remove", "Remove a legal hold, with a reason."),
             "list": Command(
-                "mqdlq.cli.retention.hold:list_holds",
+                "mqdlq.cli.hold:list_holds",
                 "List the legal holds.",
                 needs_arguments=False,
             ),

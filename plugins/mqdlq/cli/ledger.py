@@ -9,9 +9,8 @@ import typer
 
 from mqdlq import directories
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.stages.older_ledger.recognising import describe_older_ledger
-from mqdlq.stages.older_ledger.taking_on import take_on
-from mqdlq.stages.report.wording import count, moment
+from mqdlq.stages.older_ledger import describe_older_ledger, take_on
+from mqdlq.words import count, moment
 
 USAGE = 2
 

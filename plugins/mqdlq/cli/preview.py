@@ -31,7 +31,8 @@ from mqdlq.cli.snapshots.causes import causes_as_json, causes_table
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.model import Outcome, QueueKind
 from mqdlq.rules import RulesError, RulesTable
-from mqdlq.stages.report.wording import (
+from mqdlq.stages.snapshot.preview import PlannedAction, Preview, UnhandledMessages, preview_queue
+from mqdlq.words import (
     cause_in_words,
     destination_of,
     moment,
@@ -40,7 +41,6 @@ from mqdlq.stages.report.wording import (
     target,
     visible,
 )
-from mqdlq.stages.snapshot.preview import PlannedAction, Preview, UnhandledMessages, preview_queue
 
 USAGE: Final = 2
 _MOST: Final = 12

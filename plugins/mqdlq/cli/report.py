@@ -17,7 +17,7 @@ from mqdlq.cli.ledger import warn_of_older_ledger
 from mqdlq.errors import LedgerError, MqDlqError
 from mqdlq.ledger import Ledger, PrunedRun, open_ledger
 from mqdlq.model import Outcome
-from mqdlq.stages.report import (
+from mqdlq.reading.report import (
     Report,
     latest_run_id,
     print_report,
@@ -26,11 +26,10 @@ from mqdlq.stages.report import (
     render_json,
     render_row,
     render_text,
-    report_directory,
     rows_needing_attention,
     written_stages,
 )
-from mqdlq.stages.report.wording import count, moment, outcomes_in_words
+from mqdlq.words import count, moment, outcomes_in_words
 
 
 class Format(StrEnum):
@@ -104,7 +103,9 @@ def _written_before_pruning(run_id: str, ledger: Ledger, output: Format) -> str:
     """
     snapshot = ledger.snapshots.of_run(run_id)
     at = ledger.snapshots.pruned_at(snapshot.snapshot_id) if snapshot is not None else None
-    file = report_directory(run_id) / ("report.json" if output is Format.JSON else "report.txt")
+    file = directories.report_directory(run_id) / (
+        "report.json" if output is Format.JSON else "report.txt"
+    )
     if at is None or not file.is_file():
         return ""
     if output is Format.TEXT:
@@ -122,7 +123,10 @@ def _show_pruned(run: PrunedRun, ledger: Ledger, output: Format, *, needs_attent
             f" {run.handler}, and its messages are no longer in the ledger; leave"
             " --needs-attention out",
         )
-    file = report_directory(run.run_id) / f"report.{'json' if output is Format.JSON else 'txt'}"
+    file = (
+        directories.report_directory(run.run_id)
+        / f"report.{'json' if output is Format.JSON else 'txt'}"
+    )
     if file.is_file():
         if output is Format.TEXT:
             typer.echo(f"The run was {how}; this was written at its end:\n")

@@ -15,12 +15,17 @@ from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
 from mqdlq.cli.ledger import warn_of_older_ledger
 from mqdlq.constants import MQRC
+from mqdlq.controls.repair.changes import describe_fields
 from mqdlq.errors import HandlerError, MqDlqError, RestoreError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import ArchivedCopy, MessageKeyError, open_ledger
-from mqdlq.stages.report.controls.repairs import describe_fields
-from mqdlq.stages.report.wording import count, moment, place, span, visible
-from mqdlq.stages.restore.listing import ListedCopy, Restorability, list_copies, sort_newest_first
+from mqdlq.stages.restore.selection import (
+    ListedCopy,
+    Restorability,
+    list_copies,
+    sort_newest_first,
+)
+from mqdlq.words import count, moment, place, span, visible
 
 USAGE: Final = 2
 SHOWN: Final = 1000

@@ -12,8 +12,8 @@ from mqdlq import directories
 from mqdlq.cli.files import Format
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
-from mqdlq.stages.shadow import ShadowComparison, Verdict
-from mqdlq.stages.shadow import compare_with_rules as compare
+from mqdlq.tools.shadow import ShadowComparison, Verdict
+from mqdlq.tools.shadow import compare_with_rules as compare
 
 USAGE = 2
 

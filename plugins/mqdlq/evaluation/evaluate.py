@@ -21,8 +21,14 @@ from mqdlq.errors import LakeError
 from mqdlq.evaluation.deciding.decisions import columns_needed
 from mqdlq.evaluation.reading.messages import Messages
 from mqdlq.evaluation.reading.snapshot_rows import nul_as_blank
-from mqdlq.evaluation.reading.strategies import Bounds, Choice, Strategy
-from mqdlq.evaluation.reading.tables import frozen_rules, queue_kind, rules_of_file
+from mqdlq.evaluation.reading.strategies import (
+    Bounds,
+    Choice,
+    Strategy,
+    frozen_rules,
+    queue_kind,
+    rules_of_file,
+)
 from mqdlq.evaluation.writing.plan_parts import SCHEMA as RECEIPT
 from mqdlq.evaluation.writing.plan_parts import PlanPart, Receipt
 from mqdlq.evaluation.writing.plan_receipts import (

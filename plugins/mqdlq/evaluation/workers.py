@@ -1,7 +1,14 @@
-"""Send this package to Spark's workers, which need not have it installed."""
+"""Write the archive of mqdlq for `spark-submit --py-files`.
+
+    python -m mqdlq.evaluation.workers mqdlq.zip
+
+The driver needs Python with PyArrow, NumPy, fsspec, PyYAML and pydantic; the executors need
+PyArrow, NumPy and fsspec, with what fsspec needs for the lake's location (s3fs for `s3://`).
+"""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import warnings
 import zipfile
@@ -12,6 +19,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import mqdlq
+
+
+def main() -> None:
+    """Write the archive to the file that the first argument names, or to mqdlq.zip."""
+    write_archive(Path(sys.argv[1] if len(sys.argv) > 1 else "mqdlq.zip"))
+
+
+if __name__ == "__main__":
+    main()
+
+
+# Send this package to Spark's workers, which need not have it installed.
 
 _shipped: set[str] = set()
 

@@ -1,7 +1,8 @@
-"""Windows in which a destination takes nothing: they begin by a cron expression in a time zone."""
+"""Cron expressions, as Airflow takes them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -12,7 +13,26 @@ from zoneinfo import ZoneInfo
 from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from mqdlq.handlers.cron import is_cron
+CRON_FIELDS: Final = 5
+"""Croniter would take a sixth, of seconds, and a seventh, of years."""
+
+_RANDOM: Final = re.compile(r"(?i)(^|\s)r(\(|\s)")
+"""A field for which croniter takes any moment of its choice, another one at each reading."""
+
+
+def is_cron(schedule: str) -> bool:
+    """Whether Airflow can go by it: to the minute, the same at each reading, and ever due."""
+    is_preset = schedule.startswith("@")
+    if not is_preset and (len(schedule.split()) != CRON_FIELDS or _RANDOM.search(schedule)):
+        return False
+    try:
+        croniter(schedule, 0).get_next()
+    except ValueError:
+        return False
+    return True
+
+
+# Windows in which a destination takes nothing: they begin by a cron expression in a time zone.
 
 _LARGEST_SHIFT: Final = timedelta(hours=2)
 """No zone sets its clocks back by more at once in a change of summer time."""

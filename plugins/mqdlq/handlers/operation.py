@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from mqdlq.handlers.cron import is_cron
+from mqdlq.handlers.closed_windows import is_cron
 from mqdlq.handlers.evidence import Evidence
 
 TASK_RETRIES: Final = 3

@@ -1,4 +1,9 @@
-"""Text codecs for CCSIDs, which read and write the text of headers without loss."""
+"""EBCDIC code pages that Python lacks.
+
+`ebcdic_tables.txt` in this directory has a line for each: the CCSID, then four hexadecimal digits
+for the character of every byte, FFFD for a byte that is not a character by itself.
+``python -m tests.support.wire.ebcdic_tables`` writes it.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,21 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
-from mqdlq.headers import ebcdic
+TABLES_FILE: Final = Path(__file__).with_name("ebcdic_tables.txt")
+UNDEFINED: Final = "\ufffd"
+
+
+@cache
+def load_tables() -> dict[int, str]:
+    """Return the tables of the file by CCSID; a byte without a character is U+FFFD."""
+    rows = (line.split() for line in TABLES_FILE.read_text(encoding="ascii").splitlines())
+    return {int(ccsid): bytes.fromhex(digits).decode("utf-16-be") for ccsid, digits in rows}
+
+
+# Text codecs for CCSIDs, which read and write the text of headers without loss.
 
 MQCCSI_INHERIT: Final = -2
 SPECIAL_CCSIDS: Final = frozenset({0, -1, MQCCSI_INHERIT, -3})
@@ -127,7 +144,7 @@ def text_codec(ccsid: int) -> TextCodec | None:
         )
     if ccsid in _EBCDIC:
         return TextCodec(ccsid, Family.EBCDIC, _table(_characters(_EBCDIC[ccsid])))
-    if characters := ebcdic.load_tables().get(ccsid):
+    if characters := load_tables().get(ccsid):
         return TextCodec(ccsid, Family.EBCDIC, _table(characters))
     return None
 
@@ -152,7 +169,7 @@ def _characters(codec: str) -> str:
 
 def _table(characters: str) -> str:
     """Return 256 distinct characters: repeated and undefined ones become lone surrogates."""
-    seen = {ebcdic.UNDEFINED}
+    seen = {UNDEFINED}
     distinct = []
     for byte, character in enumerate(characters):
         known = character not in seen

@@ -9,8 +9,7 @@ from typing import Final
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, UTF_16, Family, text_codec
 from mqdlq.headers.records import DLH_LENGTH, DeadLetterHeader
-from mqdlq.headers.representation import ByteOrder, header_codec, integer_order
-from mqdlq.headers.times import parse_gmt
+from mqdlq.headers.representation import ByteOrder, header_codec, integer_order, parse_gmt
 from mqdlq.model import MessageClass
 
 MQFMT_DEAD_LETTER_HEADER: Final = "MQDEAD"

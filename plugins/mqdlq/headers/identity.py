@@ -1,10 +1,4 @@
-"""Identify a message by what stays the same when it is delivered and becomes a dead letter again.
-
-A queue manager, a message channel agent or an application that moves a message on keeps its
-identifiers, its context (with MQPMO_SET_ALL_CONTEXT or MQPMO_PASS_ALL_CONTEXT) and its data (IBM MQ
-docs, "Message context", "MQMD - Message descriptor"). It writes a new MQDLH, and changes Format,
-Encoding, CodedCharSetId, Expiry, BackoutCount and the like, which therefore do not count.
-"""
+"""Identify a message by a SHA-256 digest of its descriptor and its first bytes."""
 
 from __future__ import annotations
 
@@ -14,8 +8,42 @@ from typing import Final
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.classify import MQFMT_DEAD_LETTER_HEADER, STRUC_IDS
 from mqdlq.headers.records import DLH_LENGTH, MD_LENGTH
-from mqdlq.headers.times import parse_gmt
+from mqdlq.headers.representation import parse_gmt
 from mqdlq.structures import MQDLH, MQMD
+
+_EXPIRY: Final = MQMD.slice_of("expiry")
+_BACKOUT_COUNT: Final = MQMD.slice_of("backout_count")
+
+
+def message_key(descriptor: bytes, total_length: int, body_prefix: bytes) -> bytes:
+    """Return the digest of the parts of a message that neither time nor a backout changes.
+
+    SHA-256 over the packed MQMD with Expiry and BackoutCount zeroed, the total length (8 bytes,
+    big-endian) and the first min(172, total_length) bytes, got without conversion. Equal messages
+    have equal keys. Raises `MalformedHeaderError` for any other length of descriptor or prefix.
+    """
+    if len(descriptor) != MD_LENGTH:
+        raise MalformedHeaderError("MQMD", 0, f"{MD_LENGTH} bytes", f"{len(descriptor)}")
+    needed = min(DLH_LENGTH, total_length)
+    if len(body_prefix) < needed:
+        expected = f"the first {needed} bytes of the message"
+        raise MalformedHeaderError("MQDLH", len(body_prefix), expected, f"{len(body_prefix)}")
+    steady = bytearray(descriptor)
+    steady[_EXPIRY] = steady[_BACKOUT_COUNT] = bytes(4)
+    digest = sha256(steady)
+    digest.update(total_length.to_bytes(8, "big"))
+    digest.update(body_prefix[:needed])
+    return digest.digest()
+
+
+# Identify a message by what stays the same when it is delivered and becomes a dead letter again.
+#
+# A queue manager, a message channel agent or an application that moves a message on keeps its
+# identifiers, its context (with MQPMO_SET_ALL_CONTEXT or MQPMO_PASS_ALL_CONTEXT) and its data
+# (IBM MQ
+# docs, "Message context", "MQMD - Message descriptor"). It writes a new MQDLH, and changes
+# Format,
+# Encoding, CodedCharSetId, Expiry, BackoutCount and the like, which therefore do not count.
 
 IDENTITY_PREFIX: Final = 8192
 """How many bytes of a body `message_identity` reads at most."""

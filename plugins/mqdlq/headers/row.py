@@ -7,10 +7,10 @@ from operator import attrgetter
 from typing import Final
 
 from mqdlq.headers.ccsid import replace_undecodable
-from mqdlq.headers.key import message_key
+from mqdlq.headers.identity import message_key
 from mqdlq.headers.message_description import describe
 from mqdlq.headers.records import DLH_LENGTH, XQH_LENGTH, DeadLetterHeader, MessageDescriptor
-from mqdlq.headers.times import expires_at, parse_gmt
+from mqdlq.headers.representation import expires_at, parse_gmt
 from mqdlq.structures import MQDLH, MQMD, MQMDE, MQRFH2
 
 PREFIX_LENGTH: Final = DLH_LENGTH + XQH_LENGTH + MQMDE.length + MQRFH2.length

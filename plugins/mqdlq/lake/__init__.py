@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mqdlq.lake.descriptions import PlanDescription, SnapshotCounts, SnapshotManifest, StepCount
 from mqdlq.lake.full_rows import full_rows_of_settled, newest_rows, whole_rows
-from mqdlq.lake.locations import plan_directory, plan_id, snapshot_directory
 from mqdlq.lake.plans import (
     count_planned,
     find_plan,
@@ -16,7 +15,6 @@ from mqdlq.lake.plans import (
     start_plan,
     unfinished_messages,
 )
-from mqdlq.lake.retention import finished_snapshots, remove_snapshot
 from mqdlq.lake.snapshots import (
     Snapshot,
     SnapshotWriter,
@@ -30,7 +28,15 @@ from mqdlq.lake.snapshots import (
     snapshot_rows,
     snapshot_stands,
 )
-from mqdlq.lake.storage import read_text, uri, write_text
+from mqdlq.lake.storage import (
+    plan_directory,
+    plan_id,
+    read_text,
+    snapshot_directory,
+    uri,
+    write_text,
+)
+from mqdlq.lake.works import finished_snapshots, remove_snapshot
 
 __all__ = [
     "PlanDescription",

@@ -18,9 +18,9 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import storage
 from mqdlq.lake.descriptions import SnapshotManifest
 from mqdlq.lake.files import Files, open_parquet, read_batches
-from mqdlq.lake.locations import snapshot_directory, snapshot_pattern
 from mqdlq.lake.parts import PART, Part
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
+from mqdlq.lake.storage import snapshot_directory, snapshot_pattern
 from mqdlq.model import QueueKind
 
 MANIFEST: Final = "_MANIFEST.json"

@@ -53,7 +53,6 @@ from mqdlq.ledger.reading.later_outcomes import (
     SettledSince,
     SinceSnapshot,
 )
-from mqdlq.ledger.reading.leases import Leases
 from mqdlq.ledger.reading.message_history import MessageHistories, MessageHistory
 from mqdlq.ledger.reading.message_keys import KEY_DIGITS, MessageKeyError, MessageKeys, ambiguous
 from mqdlq.ledger.reading.message_states import (
@@ -66,7 +65,7 @@ from mqdlq.ledger.reading.overview import Overview
 from mqdlq.ledger.reading.rules import CountedRuns, RuleAttempt, RulesInUse, RuleUse, TablePeriod
 from mqdlq.ledger.reading.run_entries import NO_REPORT, EntryKind, RunFilter
 from mqdlq.ledger.reading.run_messages import OutcomeFilter, RunCounts, RunMessages, TriedCount
-from mqdlq.ledger.reading.runs import ListedRun, RunLists
+from mqdlq.ledger.reading.runs import Leases, ListedRun, RunLists
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.retention import (
     Held,

@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import case, func, or_, select
 
 from mqdlq.ledger.database import Repository, add, columns_of, in_parts
+from mqdlq.ledger.tables.controls import repairs
 from mqdlq.ledger.tables.messages import archive, attempts, messages
-from mqdlq.ledger.tables.repairs import repairs
 from mqdlq.ledger.tables.retention import pruned_copies, prunes
 from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Action, AttemptState

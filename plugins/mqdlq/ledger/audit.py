@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, insert, select
 
 from mqdlq.ledger.database import Repository, add, in_turn
-from mqdlq.ledger.tables.audit import audit
+from mqdlq.ledger.tables.retention import audit
 from mqdlq.ledger.tables.runs import approvals, runs
 from mqdlq.model import AuditKind
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from mqdlq.ledger.audit import AuditEvent, record_event
 from mqdlq.ledger.database import Repository, in_turn
-from mqdlq.ledger.tables.epochs import epochs
+from mqdlq.ledger.tables.retention import epochs
 from mqdlq.model import AuditKind, WorkNumber
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Select, func, insert, select
 
 from mqdlq.causes import Cause, CountedCause
 from mqdlq.ledger.database import Repository, add, in_turn
-from mqdlq.ledger.reading.cause_rows import counted_cause, row_of
+from mqdlq.ledger.reading.causes import counted_cause, row_of
 from mqdlq.ledger.runs import Run, has_acted, is_beside, is_on_queue, whole_runs_before
 from mqdlq.ledger.tables.runs import causes, compact_snapshots, prunings, runs, sightings, snapshots
 

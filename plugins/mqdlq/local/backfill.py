@@ -43,10 +43,9 @@ from mqdlq.ledger import Ledger, TakenSnapshot
 from mqdlq.local.connection_store import read_settings, unusable
 from mqdlq.local.foreground import USAGE, why_refused
 from mqdlq.mqi.connect import connect
-from mqdlq.stages.report.wording import count, moment, period, place
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.backfill_window import BackfillWindow
-from mqdlq.stages.sense.start_run import find_scheduled_queue
+from mqdlq.stages.sense.start_run import BackfillWindow, find_scheduled_queue
+from mqdlq.words import count, moment, period, place
 
 POLL_S: Final = 2
 ENDED: Final = ("success", "failed")

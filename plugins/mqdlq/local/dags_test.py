@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from mqdlq import directories
-from mqdlq.airflow import restore_params
+from mqdlq.airflow import params
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
-from mqdlq.local import parent_watch
+from mqdlq.local import services
 from mqdlq.local.connection_store import read_settings
 from mqdlq.local.environment import wait_for_turn
 from mqdlq.local.task_logs import PLACE
-from mqdlq.stages.page_paths import dag_of
+from mqdlq.reading.page_paths import dag_of
 
 POOL: Final = "mqdlq run"
 """No pool has this name, which tasks of a run in the foreground have for their pool."""
@@ -32,7 +32,7 @@ REFUSED: Final = os.EX_USAGE
 
 def main() -> None:
     """Check what can be known, say where Airflow keeps task logs, then run the DAG."""
-    parent_watch.end_with_parent()
+    services.end_with_parent()
     name, given = sys.argv[1:]
     try:
         _check(name, json.loads(given))
@@ -71,7 +71,7 @@ def _check(name: str, conf: Mapping[str, Any]) -> None:
 
     now = datetime.now(UTC)  # noqa: TID251 (an entry point)
     with open_ledger(create=False) as ledger:
-        select("", handler, restore_params.request(conf, ""), ledger=ledger, now=now)
+        select("", handler, params.request(conf, ""), ledger=ledger, now=now)
 
 
 def _mutation_hook() -> object:

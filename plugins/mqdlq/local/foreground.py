@@ -24,7 +24,7 @@ from typing import Any
 import typer
 
 from mqdlq import directories
-from mqdlq.airflow import restore_params
+from mqdlq.airflow import params
 from mqdlq.airflow.params import fault, named_messages
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import HomeError, MqDlqError
@@ -36,7 +36,7 @@ from mqdlq.local.environment import (
     names_metadata,
     wait_for_turn,
 )
-from mqdlq.local.log_lines import Follower
+from mqdlq.local.services import Follower
 from mqdlq.local.task_logs import TaskLogs
 from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_rules
 
@@ -173,7 +173,7 @@ def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
     The handler's own rules are left to the run, which records and reports why it could not begin.
     """
     if handler == "restore":
-        return fault(conf, restore_params.schemas())
+        return fault(conf, params.schemas())
     if wrong := fault(conf):
         return wrong
     if conf.get("repair") and not conf.get("dry_run"):

@@ -35,7 +35,7 @@ from mqdlq.mqi.state_queue import browse_markers
 from mqdlq.rules import Rule, RulesTable, parse
 from mqdlq.stages.evidence.stream_check import inquire_stream_queue
 from mqdlq.stages.execute.controls.rate_limits import NO_DEPTH
-from mqdlq.stages.older_ledger.recognising import require_known_markers, require_newest_ledger
+from mqdlq.stages.older_ledger import require_known_markers, require_newest_ledger
 from mqdlq.stages.sense.start_run import select_queue_manager
 from mqdlq.stages.units.destinations import Destinations
 

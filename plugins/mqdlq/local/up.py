@@ -17,8 +17,16 @@ import typer
 from mqdlq import directories
 from mqdlq.local.environment import airflow_home, environment, names_metadata
 from mqdlq.local.foreground import migrate
-from mqdlq.local.services import START_S, USER, Services, ServicesError, password, running, stop_all
-from mqdlq.stages.page_paths import Paths
+from mqdlq.local.services import (
+    START_S,
+    USER,
+    Services,
+    ServicesError,
+    password,
+    running,
+    stop_all,
+)
+from mqdlq.reading.page_paths import Paths
 
 PORT: Final = 8080
 FEED_EVERY_S: Final = 240

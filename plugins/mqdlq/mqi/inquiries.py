@@ -1,19 +1,85 @@
-"""Inquire about many queues over a few connections that stay open between inquiries.
-
-For a process that watches many queues: a connection costs a queue manager far more than an inquiry.
-"""
+"""Run PCF commands through the command server of a queue manager."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final, NamedTuple, TypeVar
 
-from mqdlq.errors import MqDlqError
+from mqdlq.constants import MQRC
+from mqdlq.errors import MqDlqError, QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+
+REPLY_QUEUE: Final = "MQDLQ.*"
+"""How the name of the dynamic reply queue begins, for commands that need no other name."""
+
+
+def run_command(
+    queue_manager: QueueManager,
+    name: str,
+    parameters: Mapping[int, Any],
+    *,
+    reply_queue: str = REPLY_QUEUE,
+) -> list[dict[int, Any]]:
+    """Run a PCF command such as MQCMD_INQUIRE_Q; return its responses by parameter.
+
+    The reply queue is dynamic, from SYSTEM.DEFAULT.MODEL.QUEUE, and ends with the command. Raises
+    QueueManagerError.
+    """
+    client = queue_manager.client
+    with client.translating_errors(name, "the command server"):
+        pcf = client.module.PCFExecute(
+            queue_manager.handle, dynamic_queue_name=reply_queue.encode(), convert=True
+        )
+        try:
+            responses: list[dict[int, Any]] = getattr(pcf, name)(dict(parameters))
+            return responses
+        finally:
+            pcf.disconnect()
+
+
+# Advice on puts that fail because of a stream queue.
+
+
+def stream_advice(queue_manager: QueueManager, queue: str, reason: int) -> str:
+    """Return how a put's reason code relates to the stream queue of a local queue, or "".
+
+    With STRMQOS(MUSTDUP), a message that cannot be put to the stream queue is not put at all, and
+    the reason code is about the stream queue (IBM MQ docs, "Configuring streaming queues").
+    The result is "" for a queue manager without streaming queues, for an alias queue, and for a
+    queue that the user may not inquire.
+    """
+    mq = queue_manager.client.CMQC
+    try:
+        stream, quality, inhibited, depth, deepest = queue_manager.inquire_attributes(
+            queue,
+            mq.MQCA_STREAM_QUEUE_NAME,
+            mq.MQIA_STREAM_QUEUE_QOS,
+            mq.MQIA_INHIBIT_PUT,
+            mq.MQIA_CURRENT_Q_DEPTH,
+            mq.MQIA_MAX_Q_DEPTH,
+        )
+    except QueueManagerError:
+        return ""
+    is_its_own = (reason == MQRC["MQRC_Q_FULL"] and depth >= deepest) or (
+        reason == MQRC["MQRC_PUT_INHIBITED"] and inhibited == mq.MQQA_PUT_INHIBITED
+    )
+    if not stream or quality != mq.MQST_MUST_DUP or is_its_own:
+        return ""
+    gives = "may give" if reason == MQRC["MQRC_MSG_TOO_BIG_FOR_Q"] else "gives"
+    return (
+        f"its stream queue {stream} {gives} this reason: STRMQOS(MUSTDUP) refuses a message that"
+        f" cannot be put to both {queue} and {stream}"
+    )
+
+
+# Inquire about many queues over a few connections that stay open between inquiries.
+#
+# For a process that watches many queues: a connection costs a queue manager far more than an
+# inquiry.
 
 MAX_CONNECTIONS: Final = 4
 """The maximum number of connections for one set of connection settings."""

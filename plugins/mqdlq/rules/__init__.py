@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from mqdlq.rules.comparing import Change, Comparison, RuleChange, compare
 from mqdlq.rules.diagnostics import Diagnostic, RulesError, Severity
-from mqdlq.rules.explaining import Explanation, Failure, Trace, explain
 from mqdlq.rules.formatting import format_table
-from mqdlq.rules.matching import matches, matching_rules, with_nuls_as_blanks
+from mqdlq.rules.matching import (
+    Explanation,
+    Failure,
+    Trace,
+    explain,
+    matches,
+    matching_rules,
+    with_nuls_as_blanks,
+)
 from mqdlq.rules.reading import (
     CheckResult,
     check,

@@ -13,17 +13,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from mqdlq.controls.repair.settings import GUARD
 from mqdlq.errors import ExecutionError
-from mqdlq.handlers.operation import ApprovalGuards, Event
+from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages
 from mqdlq.ledger import Approval, Ledger, Run
 from mqdlq.model import Action, Outcome
 from mqdlq.stages import second_person
-from mqdlq.stages.alerts import Alert
 from mqdlq.stages.execute import accept_plan
 from mqdlq.stages.execute.settled_messages import SettledList
-from mqdlq.stages.repairing.repair import GUARD
-from mqdlq.stages.report.wording import count, name_causes, plan_in_words
+from mqdlq.words import count, name_causes, plan_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +156,6 @@ def record_answer(
         "at": at.isoformat(),
         "why": why,
     }
-
-
-def build_approval_alert(run: Run, asked: Sequence[Question]) -> Alert:
-    """Return the alert that notifies people of a plan that waits for an approval."""
-    title = f"{run.handler}: a plan waits for approval ({run.queue} @ {run.queue_manager})"
-    return Alert(Event.APPROVAL, title, "\n".join(question.text for question in asked))
 
 
 def _find_approval(run: Run, answer: Mapping[str, Any] | None, ledger: Ledger) -> Approval | None:

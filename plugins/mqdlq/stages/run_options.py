@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from mqdlq.controls.repair.settings import check_action, parse_repair
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.model import GIVEN_ACTION
 from mqdlq.rules import ControlData, RulesTable, parse, print_table
-from mqdlq.stages.repairing.repair import check_action, parse_repair
 
 WITHOUT_PERSON: Final = frozenset({"scheduled", "asset_triggered"})
 """The types of runs that no person starts."""

@@ -23,8 +23,8 @@ from airflow.api_fastapi.core_api.security import get_user
 from airflow.models.dag import DagModel
 from fastapi import Depends, Request
 
-from mqdlq.stages.page_paths import dag_of, handler_of
-from mqdlq.web.page_errors import ForbiddenError, NotFoundError
+from mqdlq.reading.page_paths import dag_of, handler_of
+from mqdlq.web.rendering import ForbiddenError, NotFoundError
 
 BODIES: Final = "mqdlq message bodies"
 """The resource that an auth manager can grant to people who may see message bodies."""

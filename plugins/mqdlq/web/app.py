@@ -19,23 +19,22 @@ from mqdlq.ledger import MessageKeyError
 from mqdlq.web import static_files
 from mqdlq.web.access import ReadableHandlers, is_signed_in
 from mqdlq.web.acting.routes import router as acting
-from mqdlq.web.audit.routes import router as audit
+from mqdlq.web.audit import router as audit
 from mqdlq.web.causes.routes import router as causes
-from mqdlq.web.history.routes import router as history
+from mqdlq.web.history import router as history
 from mqdlq.web.messages.routes import router as messages
-from mqdlq.web.overview.routes import router as overview
-from mqdlq.web.page_errors import (
+from mqdlq.web.overview import router as overview
+from mqdlq.web.rendering import (
     FailedPageError,
     InvalidRequestError,
     NotFoundError,
     PageError,
+    render,
 )
-from mqdlq.web.rendering import render
-from mqdlq.web.rules.routes import router as rules
+from mqdlq.web.rules import router as rules
 from mqdlq.web.runs.report_routes import router as reports
 from mqdlq.web.runs.routes import router as runs
-from mqdlq.web.same_origin import is_same_origin
-from mqdlq.web.security_headers import SecurityHeaders
+from mqdlq.web.security import SecurityHeaders, is_same_origin
 from mqdlq.web.threads import Turns
 
 ROOMS: Final = (overview, causes, messages, acting, runs, reports, rules, history, audit)

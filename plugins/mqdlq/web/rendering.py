@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 
-from mqdlq.stages.page_paths import MOUNT, Paths
-from mqdlq.stages.report import Verdict
-from mqdlq.stages.report.rendering.components import component_environment
-from mqdlq.stages.report.wording import VERDICTS
+from mqdlq.errors import MqDlqError
+from mqdlq.reading.page_paths import MOUNT, Paths
+from mqdlq.reading.report import Verdict
+from mqdlq.reading.report.rendering.components import component_environment
 from mqdlq.web import static_files
+from mqdlq.words import VERDICTS
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 
@@ -58,3 +59,45 @@ def environment() -> Environment:
     made.globals["static"] = _static
     made.filters["verdict"] = _verdict
     return made
+
+
+# Errors that a page answers with, each with its status of HTTP.
+
+
+class PageError(MqDlqError):
+    """A request that a page cannot answer; `title` is the heading of the answer."""
+
+    status: ClassVar[int] = 400
+    title: ClassVar[str] = "This request cannot be answered"
+
+
+class NotFoundError(PageError):
+    """Something that does not exist, or that the person who asks may not see."""
+
+    status = 404
+    title = "Not found"
+
+
+class NoRunYetError(NotFoundError):
+    """Something that exists as soon as the handler has run."""
+
+
+class ForbiddenError(PageError):
+    """Something that the person who asks may not do."""
+
+    status = 403
+    title = "Not permitted"
+
+
+class InvalidRequestError(PageError):
+    """A parameter of the address, or a field of a form, that is not valid."""
+
+    status = 422
+    title = "Not a valid request"
+
+
+class FailedPageError(PageError):
+    """A fault of the page itself; its cause is in the log of the api-server only."""
+
+    status = 500
+    title = "This page failed"

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from mqdlq.stages.report.rendering.components import COMPONENTS
+from mqdlq.reading.report.rendering.components import COMPONENTS
 
 DIRECTORY: Final = Path(__file__).with_name("static")
 STYLES: Final = COMPONENTS / "components.css"

@@ -18,7 +18,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mqdlq.web.same_origin import READING
+from mqdlq.web.security import READING
 
 THREADS: Final = 4
 """More would only take processor time from Airflow's API, in the same process."""

@@ -16,8 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 import embedded_mq
 from mqdlq import directories
 from mqdlq.airflow.operators.restore import Restore, Select
-from mqdlq.airflow.params import fault
-from mqdlq.airflow.restore_params import reason_number, schemas
+from mqdlq.airflow.params import fault, reason_number, schemas
 from mqdlq.errors import HandlerError, LedgerError, RestoreError
 from mqdlq.handlers import load_handler
 from tests.support.restorations import discard

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq.local.log_lines import Follower
+from mqdlq.local.services import Follower
 
 
 def entry(event: str, logger: str = "mqdlq.progress", **more: Any) -> str:
@@ -60,7 +60,7 @@ def test_the_terminal_shows_why_a_task_failed() -> None:
 def test_the_follower_keeps_the_report_and_the_run_id() -> None:
     said, follower = told(
         entry("creating dag run", "airflow.serialization", run_id="manual__1"),
-        entry("a report\nof lines", "mqdlq.stages.report"),
+        entry("a report\nof lines", "mqdlq.reading.report"),
     )
 
     assert (said, follower.run_id, follower.report) == ([], "manual__1", ["a report\nof lines"])

@@ -8,10 +8,10 @@ from pathlib import Path
 from mqdlq.airflow.metrics import emit
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Run
-from mqdlq.stages.alerts import Facts
+from mqdlq.reading.alerts import Facts
+from mqdlq.reading.report import write_report
 from mqdlq.stages.execute import Execution, make_pass, settle
-from mqdlq.stages.report import write_report
-from mqdlq.stages.snapshot.recorded_causes import record_causes
+from mqdlq.stages.snapshot.compact_rows import record_causes
 from tests.support.world import World
 
 

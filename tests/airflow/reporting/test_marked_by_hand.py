@@ -12,7 +12,7 @@ from airflow.dag_processing.dagbag import DagBag
 
 from mqdlq import directories
 from mqdlq.airflow.operators.approve import Approve
-from mqdlq.airflow.operators.retry import Retry
+from mqdlq.airflow.operators.execute import Retry
 from mqdlq.errors import ExecutionError
 from mqdlq.lake import plan_directory
 from mqdlq.stages.execute import make_pass

@@ -21,15 +21,15 @@ from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import Event
 from mqdlq.ledger import Run
-from mqdlq.stages.alerts import Alert
+from mqdlq.reading.alerts import Alert
+from mqdlq.reading.report import write_report
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.report import write_report
 from tests.support.world import World
 
 ALERT = Alert(
     Event.NEW_CAUSE, "demo: first MQRC_Q_FULL (2053) (DLQ @ QM1)", "3 messages: 3 handled."
 )
-WEBHOOK = "mqdlq.airflow.webhook.WebhookNotifier"
+WEBHOOK = "mqdlq.airflow.notifications.WebhookNotifier"
 SMTP = "airflow.providers.smtp.notifications.smtp.SmtpNotifier"
 
 

@@ -19,7 +19,7 @@ from airflow.triggers.base import BaseTrigger
 
 import embedded_mq
 from mqdlq.airflow.hooks.ibmmq import forget_settings
-from mqdlq.airflow.triggers import daemon_threads
+from mqdlq.airflow.triggers import threads
 from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.triggers.queue_manager_availability import AnswerTrigger
 from mqdlq.airflow.triggers.retry import RetryTrigger
@@ -28,9 +28,9 @@ from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.rules import parse
-from mqdlq.stages.sense import rules_watch
-from mqdlq.stages.sense.rules_watch import RulesWatch
+from mqdlq.stages.sense import work_detection
 from mqdlq.stages.sense.waiting import WaitForQueueManager
+from mqdlq.stages.sense.work_detection import RulesWatch
 
 PAST = datetime(2026, 11, 21, tzinfo=UTC)
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
@@ -230,7 +230,7 @@ def test_unchanged_rules_files_are_not_read_again(
     watch = RulesWatch("night", None, parse(RULES, "night.rules").digest)
     assert not watch.have_changed()
     read: list[str] = []
-    monkeypatch.setattr(rules_watch, "load_handler", read.append)
+    monkeypatch.setattr(work_detection, "load_handler", read.append)
 
     assert not watch.have_changed()
     assert read == []
@@ -277,8 +277,8 @@ def _silence(queue_manager: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         return connect(settings)
 
     monkeypatch.setattr(inquiries, "connect", hang)
-    monkeypatch.setattr(daemon_threads, "SILENT_S", 0.01)
-    monkeypatch.setattr(daemon_threads, "LAST_S", 0.01)
+    monkeypatch.setattr(threads, "SILENT_S", 0.01)
+    monkeypatch.setattr(threads, "LAST_S", 0.01)
     yield
     over.set()
 

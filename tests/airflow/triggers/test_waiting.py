@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 from mqdlq.airflow.operators.base import DEFER_FROM_S, Work
-from mqdlq.airflow.operators.retry import Retry
+from mqdlq.airflow.operators.execute import Retry
 from mqdlq.airflow.operators.sense import POLL_S
 from mqdlq.airflow.triggers.retry import RetryTrigger
 from mqdlq.ledger import Run, open_ledger

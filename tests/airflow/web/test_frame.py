@@ -17,7 +17,7 @@ from mqdlq.errors import LedgerUnavailableError
 from mqdlq.web import static_files
 from mqdlq.web.app import application
 from mqdlq.web.requests import LedgerDep
-from mqdlq.web.security_headers import HEADERS
+from mqdlq.web.security import HEADERS
 from tests.support.web import axe
 from tests.support.web.airflow_app import AirflowApp
 

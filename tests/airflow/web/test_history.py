@@ -10,7 +10,7 @@ import pytest
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.history import Span
 from mqdlq.model import Outcome
-from mqdlq.web.history.charts import Chart, bins_between, read_charts
+from mqdlq.web.history import Chart, bins_between, read_charts
 from tests.support.run_records import NOON
 from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.page_text import words_of

@@ -12,8 +12,9 @@ from mqdlq.errors import LedgerUnavailableError
 from mqdlq.ledger import AuditFilter, Ledger
 from mqdlq.ledger.audit import Audit
 from mqdlq.model import AuditKind, Outcome
-from mqdlq.stages.finding import FoundMessage, MessageFilter, iterate_messages
-from mqdlq.stages.page_paths import Paths
+from mqdlq.reading.filters import MessageFilter
+from mqdlq.reading.find import FoundMessage, iterate_messages
+from mqdlq.reading.page_paths import Paths
 from mqdlq.web.messages.message_view import show_message
 from mqdlq.web.messages.search_view import search
 from tests.support.web.airflow_app import FROM_PAGE, AirflowApp

@@ -11,7 +11,7 @@ from mqdlq import directories
 from mqdlq.lake import storage
 from mqdlq.lake.works import RecordedWork, record_work
 from mqdlq.model import WorkNumber
-from mqdlq.stages.report.wording import visible
+from mqdlq.words import visible
 from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.demo_world import FAILED, HOSTILE, LAST, WAITING
 from tests.support.web.page_text import words_of

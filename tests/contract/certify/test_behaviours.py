@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from embedded_mq.storage.lies import LIES
-from mqdlq.stages.certify import Certification, Verdict, administrator_commands, certify
+from mqdlq.tools.certify import Certification, Verdict, administrator_commands, certify
 from tests.support.contract_worlds import World
 
 PREFIX = "MQDLQ.CERT."

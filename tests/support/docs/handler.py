@@ -62,8 +62,8 @@ is the approval.
 _ALERTS = """
 ## Alerts
 
-Any notifier of Airflow can send an alert. `mqdlq.airflow.webhook.WebhookNotifier` posts it to the
-address of an Airflow connection.
+Any notifier of Airflow can send an alert. `mqdlq.airflow.notifications.WebhookNotifier` posts it to
+the address of an Airflow connection.
 
 ```yaml
 alerts:
@@ -74,7 +74,7 @@ alerts:
       events: [failed, unaccounted, unprocessable, exhausted, recovery]
       arguments: {to: ops@example.com, from_email: mq@example.com,
                   subject: "{{ alert.title }}", html_content: "<pre>{{ alert.text }}</pre>"}
-    - notifier: mqdlq.airflow.webhook.WebhookNotifier
+    - notifier: mqdlq.airflow.notifications.WebhookNotifier
       arguments: {conn_id: chat}
 ```
 

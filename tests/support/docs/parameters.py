@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mqdlq.airflow import restore_params
+from mqdlq.airflow import params
 from mqdlq.airflow.params import SCHEMAS
 from tests.support.docs.tables import table
 
@@ -39,7 +39,7 @@ have the same meanings. [Restore discarded messages](../how-to/restore.md) shows
 
 def document() -> str:
     """Return the page."""
-    restoration = restore_params.schemas(handlers=())
+    restoration = params.schemas(handlers=())
     return "".join((_HEAD, _RUN, *_table(SCHEMAS), _RESTORATION, *_table(restoration)))
 
 

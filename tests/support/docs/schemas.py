@@ -10,8 +10,8 @@ from typing import Any, Final
 from sqlalchemy import Column, Table
 
 from mqdlq.ledger.tables import metadata
-from mqdlq.stages.report import report_records
-from mqdlq.stages.report.rendering import json_report
+from mqdlq.reading.report import report_records
+from mqdlq.reading.report.rendering import json_report
 from tests.support.docs.tables import table
 
 _LEDGER: Final = """\

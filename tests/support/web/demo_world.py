@@ -26,13 +26,13 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import load_handler
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.ledger import Look, Run
+from mqdlq.reading.report import write_report
 from mqdlq.stages.approve import review_plan
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.report import write_report
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import inquire_depth
 from mqdlq.stages.snapshot import SnapshotOptions
-from mqdlq.stages.snapshot.recorded_causes import record_causes
+from mqdlq.stages.snapshot.compact_rows import record_causes
 from tests.support.world import NOON, Clock, World
 
 DRY: Final = "demo-manual__dry"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 from typing import Final
 
-from mqdlq.headers.ebcdic import TABLES_FILE, UNDEFINED
+from mqdlq.headers.ccsid import TABLES_FILE, UNDEFINED
 
 _SINGLE_BYTE: Final = (
     *(277, 278, 280, 284, 285, 290, 297, 420, 838, 870, 871, 918, 1025, 1047, 1097, 1112, 1122),

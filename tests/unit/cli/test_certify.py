@@ -19,10 +19,9 @@ from typer.testing import CliRunner
 import embedded_mq
 from mqdlq.cli import app
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.stages.certify import observe_quiescing
-from mqdlq.stages.certify.behaviours import BEHAVIOURS
-from mqdlq.stages.certify.bench import body_of
-from mqdlq.stages.certify.scratch_queues import KEPT, SCRATCH_QUEUES, TEMPORARY
+from mqdlq.tools.certify import observe_quiescing
+from mqdlq.tools.certify.behaviours import BEHAVIOURS
+from mqdlq.tools.certify.bench import KEPT, SCRATCH_QUEUES, TEMPORARY, body_of
 
 CONNECTION = {"queue_manager": "QM1", "transport": "embedded", "client": "ibmmq"}
 QUERIES = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mqdlq.cli.certify.interruption import Interruption, interruptible
+from mqdlq.cli.certify import Interruption, interruptible
 
 NUMBERS = [signal.SIGINT, signal.SIGTERM]
 

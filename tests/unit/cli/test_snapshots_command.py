@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from mqdlq import lake
 from mqdlq.causes import find_cause
 from mqdlq.cli import app
+from mqdlq.reading.report import write_report
 from mqdlq.stages.execute import settle
-from mqdlq.stages.report import write_report
 from mqdlq.stages.snapshot import prune_snapshots
 from tests.support.world import World
 

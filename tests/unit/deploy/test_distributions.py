@@ -117,7 +117,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     assert packed == wanted
     assert {
         "mqdlq/errors.toml",
-        "mqdlq/stages/report/rendering/report.html",
+        "mqdlq/reading/report/rendering/report.html",
         "mqdlq/ledger/migrations/released/m0001_create_the_ledger.sql",
         "mqdlq/evaluation/applications/evaluate_rules.py",
     } <= packed
@@ -200,7 +200,7 @@ def test_commands_of_an_installed_package_need_no_checkout(outside: Outside) -> 
     explained = outside.run(mqdlq, "explain", "--rules", rules, "--format", "json", message)
     found = outside.run("-c", "from mqdlq import directories as d; print(d.rules_directory())")
     revision = outside.run("-m", "mqdlq.ledger")
-    outside.run("-m", "mqdlq.evaluation.ship", "mqdlq.zip")
+    outside.run("-m", "mqdlq.evaluation.workers", "mqdlq.zip")
 
     assert place == f"{outside.installed}/mqdlq/__init__.py\n"
     assert "orders" in checked

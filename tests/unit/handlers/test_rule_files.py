@@ -13,7 +13,7 @@ from mqdlq.cli import app
 from mqdlq.directories import MOST_BYTES
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
-from mqdlq.stages.fleet.handler_files import HandlerFiles
+from mqdlq.reading.fleet import HandlerFiles
 
 OTHERS = "root:x:0:0"
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from mqdlq.headers import ebcdic
+from mqdlq.headers import ccsid
 from mqdlq.headers.ccsid import Family, following_ccsid, text_codec
 
 EVERY_BYTE = bytes(range(256))
 SINGLE_BYTE = [367, 437, 819, 850, 858, 864, 912, 923, 1089, 1252, 5348]
 SEVERAL_BYTE = [932, 943, 949, 950, 954, 1208, 1386, 5488]
-EBCDIC = [37, 273, 424, 500, 875, 1026, 1140, *ebcdic.load_tables()]
+EBCDIC = [37, 273, 424, 500, 875, 1026, 1140, *ccsid.load_tables()]
 
 
 @pytest.mark.parametrize("ccsid", [*SINGLE_BYTE, *SEVERAL_BYTE, *EBCDIC])

@@ -15,7 +15,7 @@ from mqdlq.headers import (
     header_row,
     message_key,
 )
-from mqdlq.headers.times import expires_at, parse_gmt
+from mqdlq.headers.representation import expires_at, parse_gmt
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DESCRIPTOR = MessageDescriptor(

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.connecting.ccdt import read_ccdt, select_channel
-from mqdlq.mqi.connecting.client_channels import Address, ClientChannel
+from mqdlq.mqi.connecting.ccdt import Address, ClientChannel, read_ccdt, select_channel
 
 
 def entry(name: str, queue_manager: str = "", **groups: Any) -> dict[str, Any]:

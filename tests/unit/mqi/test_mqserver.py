@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.connecting.client_channels import Address, ClientChannel, parse_mqserver
+from mqdlq.mqi.connecting.ccdt import Address, ClientChannel, parse_mqserver
 
 EXPECTED = (
     "; expected ChannelName/TCP/host(port), such as"

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from mqdlq.headers import chain
+from mqdlq.reading.explanations import explanation_as_json, explanation_as_text
 from mqdlq.rules import (
     RulesError,
     compare,
@@ -20,7 +21,6 @@ from mqdlq.rules import (
 )
 from mqdlq.rules.extensions import HEADER_NAMES
 from mqdlq.rules.lint import lint
-from mqdlq.stages.explanations import explanation_as_json, explanation_as_text
 from tests.unit.rules.extended_tables import LETTER, NOON, error, frozen, matches
 
 

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from mqdlq.reading.explanations import explanation_as_text
 from mqdlq.rules import explain, freeze, parse
 from mqdlq.rules.properties import read_condition
-from mqdlq.stages.explanations import explanation_as_text
 from tests.unit.rules.extended_tables import LETTER, error, frozen
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.ledger import Run
+from mqdlq.reading.alerts import build_approval_alert
 from mqdlq.stages.approve import (
     PlanReview,
     Question,
-    build_approval_alert,
     record_answer,
     review_plan,
 )
@@ -120,7 +120,7 @@ def test_a_dry_run_requests_no_approval(world: World) -> None:
 
 
 def test_the_alert_of_an_approval_contains_its_summary(run: Run) -> None:
-    alert = build_approval_alert(run, [QUESTION])
+    alert = build_approval_alert(run, [QUESTION.text])
 
     assert alert.event == "approval"
     assert alert.title == "test: a plan waits for approval (DLQ @ QM1)"

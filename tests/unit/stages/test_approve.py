@@ -16,7 +16,7 @@ from mqdlq.ledger import Approval
 from mqdlq.ledger.tables.runs import causes
 from mqdlq.stages.approve import ask_guards
 from mqdlq.stages.execute import Execution, make_pass, settle
-from mqdlq.stages.snapshot.recorded_causes import record_causes
+from mqdlq.stages.snapshot.compact_rows import record_causes
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

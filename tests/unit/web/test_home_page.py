@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from mqdlq.ledger import Look
+from mqdlq.reading.fleet import QueueState, read_fleet
+from mqdlq.reading.report import write_report
 from mqdlq.stages.execute import make_pass
-from mqdlq.stages.fleet.fleet import read_fleet
-from mqdlq.stages.fleet.queue_states import QueueState
-from mqdlq.stages.report import write_report
-from mqdlq.web.overview.home_page import Home, attention_by_outcome, read_home
+from mqdlq.web.overview import Home, attention_by_outcome, read_home
 from tests.support.web.demo_world import ALL_WELL
 from tests.support.world import Outcome, World
 

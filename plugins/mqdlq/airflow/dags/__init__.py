@@ -11,9 +11,8 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
-from mqdlq.airflow.dags.broken_handlers import build_broken_handlers_dag
 from mqdlq.airflow.dags.handler_runs import build_handler_dag
-from mqdlq.airflow.dags.history import build_history_dag
+from mqdlq.airflow.dags.history import build_broken_handlers_dag, build_history_dag
 from mqdlq.airflow.dags.restoring import build_restore_dag
 from mqdlq.airflow.pools import pools_of
 from mqdlq.errors import HandlerError

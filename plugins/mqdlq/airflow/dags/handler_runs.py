@@ -1,41 +1,135 @@
-"""Handles a dead-letter queue as IBM's `runmqdlq` does, by the same rules tables.
-
-| task | does |
-|---|---|
-| sense | reads and freezes the rules; if the queue needs no handling, only `report` follows |
-| snapshot | browses the queue into the lake; every message stays where it is |
-| evaluate | decides in Spark what to do with each message |
-| approve | checks the plan, summarizes it, and asks for approval if a guard requires it |
-| execute | acts on the plan, each message in the unit of work that puts it elsewhere |
-| retry | repeats failed attempts every RETRYINT; settles the account |
-| report | reports the outcome of every message; fails if a task before it failed |
-
-Run it with the defaults to handle the queue, or with `dry_run` to see the plan without acting. Any
-task may be cleared and run again: the ledger records each completed action, and no task repeats it.
-"""
+"""Write the page that documents a handler's DAG in Airflow's UI."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import DAG, Param, TriggerRule, chain
+from airflow.sdk import DAG, Asset, AssetWatcher, Param, TriggerRule, chain
 
 from mqdlq.airflow.assets import asset
-from mqdlq.airflow.dags.documentation import page
-from mqdlq.airflow.dags.schedules import schedule_of, start_of
-from mqdlq.airflow.dags.spark_tasks import spark_task
+from mqdlq.airflow.links import handler_page
+from mqdlq.airflow.older_versions import CronDataIntervalTimetable
 from mqdlq.airflow.operators.approve import Approve
 from mqdlq.airflow.operators.base import result_of
-from mqdlq.airflow.operators.execute import Execute
+from mqdlq.airflow.operators.execute import Execute, Retry
 from mqdlq.airflow.operators.report import Report
-from mqdlq.airflow.operators.retry import Retry
-from mqdlq.airflow.operators.sense import Sense
+from mqdlq.airflow.operators.sense import POLL_S, Sense
 from mqdlq.airflow.operators.snapshot import Snapshot
 from mqdlq.airflow.params import form
 from mqdlq.airflow.retries import RETRY_DELAY, RetryTransient
-from mqdlq.evaluation.spark_conf import submit_conf
+from mqdlq.airflow.triggers.arrival import ArrivalTrigger
+from mqdlq.errors import HandlerError
+from mqdlq.evaluation.spark_conf import application, submit_conf, submit_environment, templated_conf
 from mqdlq.handlers import Handler
+
+if TYPE_CHECKING:
+    from mqdlq.airflow.operators.submit import Submit
+
+
+def page(handler: Handler, workflow: str, pool: str) -> str:
+    """Return Markdown: a link to the operator's page, what the workflow does, then the settings."""
+    path = handler_page(handler.name)
+    link = f"**[Dead letters of {handler.name}]({path})**\n\n" if path else ""
+    facts = {
+        "connection": f"`{handler.connection}`",
+        "rules": f"`{handler.rules}`" if handler.rules else f"the table in `{handler.name}.yaml`",
+        "schedule": f"`{handler.schedule}` (UTC)" if handler.schedule else "none: run by hand",
+        "runs at once": str(handler.runs_at_once),
+        "state queue": f"`{handler.state_queue}`",
+        "attempts counted": handler.count_attempts.replace("_", " "),
+        "retrying ends after": str(handler.max_run_time),
+        "a plan may be acted on for": str(handler.max_plan_age),
+        "pool": f"`{pool}`",
+    }
+    rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    return (
+        f"{link}{workflow.strip()}\n\n"
+        f"## This handler: `{handler.name}`\n\n| | |\n|---|---|\n{rows}\n\n"
+        f"Its file is `{handler.name}.yaml`; the rules are read when a run starts and hold to its"
+        " end.\n"
+    )
+
+
+# Choose the schedule of a handler's DAG: none, a timetable, or a watched asset.
+
+LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def start_of(handler: Handler) -> datetime | None:
+    """Return what Airflow takes as a DAG's `start_date`: any past one under @continuous, else none.
+
+    Without one the interval of the first continuous run begins and ends at one moment. The next
+    interval begins where the last has ended, so the second run would have the first one's logical
+    date, and Airflow would skip every later run: "run already exists; skipping dagrun creation".
+    """
+    return LONG_AGO if handler.is_continuous else None
+
+
+def schedule_of(handler: Handler, directory: Path | None = None) -> Any:
+    """Return what Airflow takes as a DAG's `schedule`.
+
+    The intervals of a cron schedule go each from one start to the next, so that a backfill knows
+    its snapshots. `directory` is where the triggerer reads the handler's files, None for
+    MQDLQ_RULES_DIR.
+    """
+    if handler.schedule is None or handler.is_continuous:
+        return handler.schedule
+    if not handler.is_by_event:
+        return CronDataIntervalTimetable(handler.schedule, timezone="UTC")
+    name = f"mq_dlq_{handler.name}.arrivals"
+    trigger = ArrivalTrigger(handler=handler.name, poll_s=POLL_S, directory=directory)
+    watcher = AssetWatcher(name=name, trigger=trigger)
+    return [Asset(name=name, uri=f"mqdlq://{handler.name}/arrivals", watchers=[watcher])]
+
+
+# Tasks that submit a Spark application of mqdlq.
+
+
+def spark_task(
+    task_id: str, program: str, arguments: list[str], messages: str, **kwargs: Any
+) -> Submit:
+    """Return a task that submits `program` with arguments.
+
+    `messages` is a template expression for the number of messages, by which Spark is configured;
+    the DAG needs the macro `submit_conf`. Raises HandlerError if Airflow's provider for Spark is
+    not installed.
+    """
+    try:
+        from mqdlq.airflow.operators.submit import Submit  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise HandlerError(
+            "MQDLQ-312",
+            f"{error.name} is not installed, and the evaluation of rules needs it; `pip install"
+            " 'mqdlq[spark]'` installs it",
+        ) from None
+    return Submit(
+        task_id=task_id,
+        application=str(application(program)),
+        application_args=arguments,
+        conf=templated_conf(messages),
+        env_vars=submit_environment(),
+        **kwargs,
+    )
+
+
+# Handles a dead-letter queue as IBM's `runmqdlq` does, by the same rules tables.
+#
+# | task | does |
+# |---|---|
+# | sense | reads and freezes the rules; if the queue needs no handling, only `report` follows |
+# | snapshot | browses the queue into the lake; every message stays where it is |
+# | evaluate | decides in Spark what to do with each message |
+# | approve | checks the plan, summarizes it, and asks for approval if a guard requires it |
+# | execute | acts on the plan, each message in the unit of work that puts it elsewhere |
+# | retry | repeats failed attempts every RETRYINT; settles the account |
+# | report | reports the outcome of every message; fails if a task before it failed |
+#
+# Run it with the defaults to handle the queue, or with `dry_run` to see the plan without acting.
+# Any
+# task may be cleared and run again: the ledger records each completed action, and no task repeats
+# it.
 
 
 def build_handler_dag(handler: Handler, pool: str, directory: Path | None) -> DAG:

@@ -24,8 +24,7 @@ from pathlib import Path
 from airflow.sdk import DAG, Param, chain
 
 from mqdlq.airflow.operators.restore import Restore, Select, task_id_of
-from mqdlq.airflow.params import form
-from mqdlq.airflow.restore_params import schemas
+from mqdlq.airflow.params import form, schemas
 from mqdlq.airflow.retries import RETRY_DELAY, RetryTransient
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import TASK_RETRIES

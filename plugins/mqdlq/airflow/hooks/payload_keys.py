@@ -6,7 +6,7 @@ from airflow.models.connection import Connection
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.stages.snapshot.encryption_keys import read_all_keys
+from mqdlq.stages.snapshot.snapshot_options import read_all_keys
 
 
 def payload_keys(conn_id: str | None) -> dict[str, bytes]:

@@ -20,7 +20,7 @@ from mqdlq.airflow.operators.base import (
     result_of,
     utc_now,
 )
-from mqdlq.stages.page_paths import Paths
+from mqdlq.reading.page_paths import Paths
 
 if TYPE_CHECKING:
     from mqdlq.ledger import Ledger, Run
@@ -121,12 +121,13 @@ class Approve(Stage):
 
     def _ask(self, context: Context, run: Run, accepted: PlanReview, ledger: Ledger) -> None:
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only if a person is asked)
-        from mqdlq.stages.approve import build_approval_alert  # noqa: PLC0415 (the same)
-        from mqdlq.stages.review_page import ReviewSettings, write_review_page  # noqa: PLC0415 (the same)
+        from mqdlq.reading.alerts import build_approval_alert  # noqa: PLC0415 (the same)
+        from mqdlq.reading.report.review_page import ReviewSettings, write_review_page  # noqa: PLC0415 (the same)
 
         handler = self.configuration()
         address = airflow_address()
         paths = None if address is None else Paths(address)
+        asked = [question.text for question in accepted.questions]
         within, store = handler.approval.timeout, task_state(context, SENSE)
         upsert_hitl_detail(
             ti_id=context["ti"].id,
@@ -134,7 +135,9 @@ class Approve(Stage):
             subject=f"May {self.handler} act on {run.queue} of {run.queue_manager}?",
             body=write_review_page(
                 run,
-                accepted,
+                accepted.plan,
+                accepted.coverage,
+                asked,
                 ReviewSettings(within, handler.keep_archive_for, paths, utc_now()),
                 ledger=ledger,
                 lake_root=directories.lake(),
@@ -144,7 +147,7 @@ class Approve(Stage):
             assigned_users=[HITLUser(id=one, name=one) for one in handler.approvers],
         )
         if not store.get(f"notified-{run.run_id}"):
-            notify(handler, [build_approval_alert(run, accepted.questions)], context, run.run_id)
+            notify(handler, [build_approval_alert(run, asked)], context, run.run_id)
             store.set(f"notified-{run.run_id}", value=True)
         who = " or ".join(handler.approvers) or "a person"
         progress.info("waiting for %s to approve or reject this in Airflow within %s", who, within)

@@ -29,8 +29,7 @@ from mqdlq.failures import Failure, describe
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.stages.sense.backfill_window import BackfillWindow
-from mqdlq.stages.sense.start_run import select_queue_manager
+from mqdlq.stages.sense.start_run import BackfillWindow, select_queue_manager
 
 DEFER_FROM_S = 10
 """Waits below this are slept in the worker: the scheduler takes a task that is resumed sooner than
@@ -166,7 +165,7 @@ class HandlerTask(PolicedOperator):
         return run_id
 
     def _leave_word(self, context: Context, error: BaseException) -> None:
-        from mqdlq.stages.report.rendering.run_note import failure_note  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+        from mqdlq.reading.report.rendering.markdown import failure_note  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         failure = self.describe_failure(error)
         try:

@@ -21,12 +21,12 @@ from mqdlq.airflow.operators.base import FAILURE, Stage, progress, utc_now
 from mqdlq.errors import MqDlqError
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger, Run
-from mqdlq.stages.sense.following import must_be_followed
+from mqdlq.stages.sense.start_run import must_be_followed
 
 if TYPE_CHECKING:
-    from mqdlq.stages.report import ReportFiles
+    from mqdlq.reading.report import ReportFiles
 
-report_text = logging.getLogger("mqdlq.stages.report")
+report_text = logging.getLogger("mqdlq.reading.report")
 """The report as text, then the path of its page; `mqdlq run` ends with them."""
 
 
@@ -81,8 +81,8 @@ class Report(Stage):
     ) -> ReportFiles:
         """Write the report, and tell people of it."""
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
-        from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
-        from mqdlq.stages.report import write_report  # noqa: PLC0415 (templates: not at parse time)
+        from mqdlq.reading import alerts  # noqa: PLC0415 (the same)
+        from mqdlq.reading.report import write_report  # noqa: PLC0415 (templates: not at parse time)
 
         run_id = self.reported_run_id = self.run_id(context)
         with open_ledger() as ledger:
@@ -132,8 +132,8 @@ class Report(Stage):
     ) -> None:
         """Tell people why tasks failed, and why there is no report."""
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
-        from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
-        from mqdlq.stages.report import describe_unreported  # noqa: PLC0415 (templates: not at parse time)
+        from mqdlq.reading import alerts  # noqa: PLC0415 (the same)
+        from mqdlq.reading.report import describe_unreported  # noqa: PLC0415 (templates: not at parse time)
 
         words = describe_unreported(states, [*failures, self.describe_failure(error)])
         report_text.info("%s", words.text)
@@ -145,7 +145,7 @@ class Report(Stage):
             notify(self.configuration(), [alert], context, self.reported_run_id)
 
     def _continue_to_wait(self, run: Run, context: Context, ledger: Ledger) -> None:
-        from mqdlq.airflow.followers import start_follower  # noqa: PLC0415 (the same)
+        from mqdlq.airflow.assets import start_follower  # noqa: PLC0415 (the same)
 
         follows = bool(context["params"].get("follows"))
         handler = self.configuration()
@@ -154,7 +154,7 @@ class Report(Stage):
 
     def failure_of(self, files: ReportFiles) -> str:
         """Return why this task fails after its report, "" if it succeeds."""
-        from mqdlq.stages.report import Verdict  # noqa: PLC0415 (templates: not at parse time)
+        from mqdlq.reading.report import Verdict  # noqa: PLC0415 (templates: not at parse time)
 
         if files.failed:
             return files.why
@@ -174,7 +174,7 @@ class Report(Stage):
     def _conclude(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
         """Tell people and metrics of a run."""
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
-        from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
+        from mqdlq.reading import alerts  # noqa: PLC0415 (the same)
 
         handler, now = self.configuration(), utc_now()
         send = partial(notify, handler, context=context, run_id=run.run_id)

@@ -15,13 +15,13 @@ from mqdlq import directories
 from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.operators.base import HandlerTask, Stage, progress, utc_now
 from mqdlq.airflow.operators.options import started_by
-from mqdlq.airflow.restore_params import request
+from mqdlq.airflow.params import request
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import LedgerError, UnfinishedRestorationError
 from mqdlq.handlers import load_handler
 from mqdlq.stages.sense.start_run import select_queue_manager
 
-report_text = logging.getLogger("mqdlq.stages.report")
+report_text = logging.getLogger("mqdlq.reading.report")
 """How the restoration went, as text; `mqdlq restore run` ends with it."""
 
 
@@ -56,9 +56,9 @@ class Select(HandlerTask, BaseBranchOperator):
 
     def choose_branch(self, context: Context) -> str:
         """Record the restoration; return the id of the task that continues."""
-        from mqdlq.stages.older_ledger.recognising import require_newest_ledger  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+        from mqdlq.stages.older_ledger import require_newest_ledger  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
         from mqdlq.stages.restore import begin_restoration  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
-        from mqdlq.stages.restore.restoration_wording import announce  # noqa: PLC0415 (the same)
+        from mqdlq.stages.restore.restoration import announce  # noqa: PLC0415 (the same)
 
         values = context["params"]
         handler = load_handler(str(values["handler"]), self.directory)
@@ -95,7 +95,7 @@ class Restore(Stage):
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore; returns counts and a short text. Fails where not all of it could be done."""
         from mqdlq.stages.restore import RestorationResources, restore  # noqa: PLC0415 (Arrow: the same)
-        from mqdlq.stages.restore.restoration_wording import describe_result  # noqa: PLC0415 (the same)
+        from mqdlq.stages.restore.restoration import describe_result  # noqa: PLC0415 (the same)
 
         name = restoration_id(context)
         with open_ledger() as ledger:

@@ -30,7 +30,7 @@ class Snapshot(Stage):
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.backfill.merged_snapshot import merge_window  # noqa: PLC0415
         from mqdlq.stages.snapshot import SnapshotOptions  # noqa: PLC0415
-        from mqdlq.stages.snapshot.stage import locate_snapshot, snapshot_queue  # noqa: PLC0415
+        from mqdlq.stages.snapshot.taking import locate_snapshot, snapshot_queue  # noqa: PLC0415
 
         handler, params = self.configuration(), context["params"]
         key = _payload_key(handler.payload_key) if handler.payload_key else None
@@ -52,7 +52,7 @@ class Snapshot(Stage):
 
 
 def _payload_key(conn_id: str) -> PayloadKey:
-    from mqdlq.stages.snapshot.encryption_keys import read_current_key  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+    from mqdlq.stages.snapshot.snapshot_options import read_current_key  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
     connection = BaseHook.get_connection(conn_id)
     return read_current_key(conn_id, connection.password, connection.extra_dejson)

@@ -18,21 +18,22 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.hooks.ledger import shared_ledger
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.daemon_threads import answer_of
-from mqdlq.airflow.triggers.few_threads import shared_threads
 from mqdlq.airflow.triggers.queue_manager_availability import LONGEST_BACK_OFF_S
+from mqdlq.airflow.triggers.threads import answer_of, shared_threads
 from mqdlq.airflow.triggers.wake_ups import WakeUps
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiry_pool
-from mqdlq.stages.sense.rules_watch import FileStamps, find_rule_files, stamp_files
 from mqdlq.stages.sense.start_run import build_scheduled_run, find_queue, find_scheduled_queue
 from mqdlq.stages.sense.work_detection import (
+    FileStamps,
     QueueState,
     ReportedEvent,
+    find_rule_files,
     find_work_for_next_run,
     should_report,
+    stamp_files,
 )
 
 Answer = TypeVar("Answer")

@@ -13,15 +13,14 @@ from typing import Any, Final
 from airflow.triggers.base import TriggerEvent
 
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.daemon_threads import has_answered
 from mqdlq.airflow.triggers.queue_manager_availability import WaitTrigger, back_off, settings_for
+from mqdlq.airflow.triggers.threads import has_answered
 from mqdlq.airflow.triggers.wake_ups import WakeUps
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.mqi.inquiries import shared_inquiry_pool
-from mqdlq.stages.sense.rules_watch import RulesWatch
 from mqdlq.stages.sense.waiting import WaitForMessages
-from mqdlq.stages.sense.work_detection import Watch
+from mqdlq.stages.sense.work_detection import RulesWatch, Watch
 
 RULES_CHANGED: Final = "the rules have changed"
 """Why a run is woken whose rules are no longer those it has read."""

@@ -13,8 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.daemon_threads import has_answered
-from mqdlq.airflow.triggers.few_threads import shared_threads
+from mqdlq.airflow.triggers.threads import has_answered, shared_threads
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager

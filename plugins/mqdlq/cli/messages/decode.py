@@ -1,19 +1,154 @@
-"""The command `mqdlq decode`: show the headers of a message."""
+"""Draw the chain of headers of a decoded message as text."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
 
+from mqdlq import constants
 from mqdlq.cli.files import Format, name_of
-from mqdlq.cli.messages.decode_text import drawn
 from mqdlq.errors import PasteError
-from mqdlq.headers import ChainedHeader, Description, describe
-from mqdlq.headers.fields import as_json, descriptor_fields, header_fields, undecodable_fields
-from mqdlq.headers.pasted_messages import PastedMessage, as_text, read_pasted
+from mqdlq.headers import ChainedHeader, Description, MessageDescriptor, describe
+from mqdlq.headers.ccsid import SPECIAL_CCSIDS, replace_undecodable
+from mqdlq.headers.fields import (
+    HeaderField,
+    as_json,
+    descriptor_fields,
+    header_fields,
+    undecodable_fields,
+)
+from mqdlq.headers.representation import ByteOrder, integer_order
+from mqdlq.tools.dumps import PastedMessage, as_text, read_pasted
+
+_FAMILIES: Final = {
+    "Reason": ("MQRC", "MQFB"),
+    "Feedback": ("MQFB", "MQRC"),
+    "MsgType": ("MQMT",),
+    "Persistence": ("MQPER",),
+    "PutApplType": ("MQAT",),
+    "ApplType": ("MQAT",),
+}
+_CCSID_NAMES: Final = {
+    0: "MQCCSI_UNDEFINED",
+    -1: "MQCCSI_EMBEDDED",
+    -2: "MQCCSI_INHERIT",
+    -3: "MQCCSI_APPL",
+}
+_BYTES_A_LINE: Final = 16
+_OFFSET_WIDTH: Final = 8
+
+
+def drawn(message: PastedMessage, found: Description, show_payload: bool) -> str:
+    """Draw a message: what it is, then each header with its fields and their offsets."""
+    return "\n".join([*_summary(message, found), "", *_chain(message, found, show_payload)])
+
+
+def _summary(message: PastedMessage, found: Description) -> Iterator[str]:
+    where = f", from line {message.line}" if message.descriptor or message.line > 1 else ""
+    yield f"{found.cls}: {_bytes(message.total_length)}{where}"
+    if found.dlh:
+        names = [name.rstrip("\0") for name in (found.dlh.dest_q_name, found.dlh.dest_q_mgr_name)]
+        target = " on ".join(filter(None, map(_visible, names))) or "no queue named"
+        yield f"{constants.reason_text(found.dlh.reason)}, meant for {target}"
+    if found.problem:
+        yield f"note: {found.problem}"
+
+
+def _chain(message: PastedMessage, found: Description, show_payload: bool) -> Iterator[str]:
+    corners = iter("┬" + "┼" * len(found.headers))
+    if message.descriptor:
+        yield _line("", next(corners), "MQMD")
+        yield from _descriptor(message.descriptor)
+    for header in found.headers:
+        about = f"{header.structure}, {_written(header)}"
+        yield _line(str(header.offset), next(corners), about)
+        yield from _fields(header_fields(header), header.offset)
+    length = message.total_length - found.payload_offset
+    corner = "┴" if found.headers or message.descriptor else "─"
+    yield _line(str(found.payload_offset), corner, f"payload, {_bytes(length)}")
+    if show_payload:
+        yield from _dump(message.body, found.payload_offset)
+
+
+def _written(header: ChainedHeader) -> str:
+    if header.record is None:
+        return "protected by Advanced Message Security, left as it is"
+    order = integer_order(header.encoding)
+    endian = "little-endian" if order is ByteOrder.LITTLE else "big-endian"
+    ccsid = "no CCSID stated" if header.ccsid in SPECIAL_CCSIDS else f"CCSID {header.ccsid}"
+    return f"{_bytes(header.length)}, {endian}, {ccsid}"
+
+
+def _descriptor(descriptor: MessageDescriptor) -> Iterator[str]:
+    return _fields(descriptor_fields(descriptor), None)
+
+
+def _fields(fields: tuple[HeaderField, ...], start: int | None) -> Iterator[str]:
+    width = max(len(field.ibm_name) for field in fields)
+    within = ""
+    for field in fields:
+        offset = "" if start is None else str(start + field.offset)
+        if field.within != within:
+            within = field.within
+            yield _line(offset, "│", f"  {within}")
+        indent = "    " if within else "  "
+        shown = f"{indent}{field.ibm_name:<{width}}  {_value(field)}"
+        yield _line(offset, "│", shown.rstrip())
+
+
+def _line(offset: str, corner: str, text: str) -> str:
+    return f"{offset:>{_OFFSET_WIDTH}} {corner} {text}"
+
+
+def _value(field: HeaderField) -> str:
+    value = field.value
+    if isinstance(value, bytes):
+        return "zeros" if value and not any(value) else value.hex()
+    if isinstance(value, str):
+        return _visible(value)
+    if field.ibm_name == "Encoding":
+        return _encoding(value)
+    if field.ibm_name in ("CodedCharSetId", "NameValueCCSID") and value in _CCSID_NAMES:
+        return f"{_CCSID_NAMES[value]} ({value})"
+    name = constants.name_of(value, _FAMILIES.get(field.ibm_name, ()))
+    return f"{name} ({value})" if name else str(value)
+
+
+def _encoding(encoding: int) -> str:
+    order = integer_order(encoding)
+    if order is None:
+        return f"{encoding} (no byte order)"
+    return f"{encoding} ({'little' if order is ByteOrder.LITTLE else 'big'}-endian)"
+
+
+def _visible(text: str) -> str:
+    """Show text as it is, what cannot be printed as Python writes it, and count NULs at its end."""
+    bare = text.rstrip("\0")
+    nuls = len(text) - len(bare)
+    shown = replace_undecodable(bare)
+    if not shown.isprintable():
+        shown = shown.encode("unicode_escape").decode("ascii")
+    if not nuls:
+        return shown
+    return f"{shown} (and {nuls} NUL{'s' * (nuls > 1)})".lstrip()
+
+
+def _bytes(count: int) -> str:
+    return f"{count} byte" if count == 1 else f"{count} bytes"
+
+
+def _dump(body: bytes, offset: int) -> Iterator[str]:
+    for start in range(offset, len(body), _BYTES_A_LINE):
+        data = body[start : start + _BYTES_A_LINE]
+        characters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)  # noqa: PLR2004
+        yield _line(str(start), " ", f"  {data.hex(' ', 2):<39}  {characters}")
+
+
+# The command `mqdlq decode`: show the headers of a message.
 
 _FORMAT: Final = "MQDEAD"
 _ENCODING: Final = 546

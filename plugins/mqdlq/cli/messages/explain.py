@@ -16,8 +16,13 @@ import typer
 
 from mqdlq import directories, lake
 from mqdlq.cli.files import STANDARD_INPUT, Format, QueueKindOption, parse_table
-from mqdlq.cli.messages.selection import Selection
-from mqdlq.cli.messages.sources import Message, file_messages, queue_messages, snapshot_messages
+from mqdlq.cli.messages.sources import (
+    Message,
+    Selection,
+    file_messages,
+    queue_messages,
+    snapshot_messages,
+)
 from mqdlq.cli.queue_managers import (
     Address,
     CcdtOption,
@@ -33,16 +38,16 @@ from mqdlq.cli.queue_managers import (
 )
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.model import QueueKind
-from mqdlq.rules import RulesTable, with_nuls_as_blanks
-from mqdlq.rules import explain as explain_message
-from mqdlq.rules.diagnostics import listed
-from mqdlq.rules.keywords import KEYWORDS
-from mqdlq.stages.explanations import (
+from mqdlq.reading.explanations import (
     RULES_APPLY_TO,
     explanation_as_json,
     explanation_as_text,
     unasked_as_json,
 )
+from mqdlq.rules import RulesTable, with_nuls_as_blanks
+from mqdlq.rules import explain as explain_message
+from mqdlq.rules.diagnostics import listed
+from mqdlq.rules.keywords import KEYWORDS
 from mqdlq.stages.snapshot.preview import choose_queue
 
 USAGE: Final = 2

@@ -12,8 +12,8 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.model import QueueKind
 from mqdlq.rules import RulesError, check
-from mqdlq.stages.report.wording import count
-from mqdlq.stages.rule_suggestions import draft_table, rank_causes
+from mqdlq.tools.rule_suggestions import draft_table, rank_causes
+from mqdlq.words import count
 
 
 def suggest(

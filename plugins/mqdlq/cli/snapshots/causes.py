@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqdlq.causes import Cause, CountedCause
-from mqdlq.stages.report.wording import cause_in_words, destination_of, period, reason_in_words
+from mqdlq.words import cause_in_words, destination_of, period, reason_in_words
 
 _MOST: Final = 12
 

@@ -20,8 +20,8 @@ from mqdlq.errors import MqDlqError
 from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
 from mqdlq.model import Outcome
-from mqdlq.stages.report.wording import moment, place, visible
 from mqdlq.stages.snapshot import find_reasons_to_keep, prune_snapshots
+from mqdlq.words import moment, place, visible
 
 USAGE: Final = 2
 Output = Annotated[Format, typer.Option("--format", help="How to write it.")]

@@ -1,4 +1,4 @@
-"""Compare two rules tables over snapshots in Spark: see `mqdlq.evaluation.compare`."""
+"""Compare two rules tables over snapshots in Spark: see `mqdlq.evaluation.differences`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from mqdlq.evaluation.applications import exit_code
-from mqdlq.evaluation.compare import write_comparison
+from mqdlq.evaluation.differences import write_comparison
 
 
 def main(arguments: Sequence[str]) -> int:

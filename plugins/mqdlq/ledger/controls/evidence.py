@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from mqdlq.ledger.database import Repository, add, columns_of, in_turn
 from mqdlq.ledger.runs import is_on_queue
-from mqdlq.ledger.tables.evidence import evidence_checks
+from mqdlq.ledger.tables.controls import evidence_checks
 from mqdlq.ledger.tables.runs import runs
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy import func, select
 
 from mqdlq.ledger.database import Repository, add, columns_of, in_parts, in_turn
-from mqdlq.ledger.tables.identities import identities
+from mqdlq.ledger.tables.controls import identities
 from mqdlq.ledger.tables.messages import attempts, messages, run_messages
 from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Action, AttemptState

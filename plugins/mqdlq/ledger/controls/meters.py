@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, select, update
 
 from mqdlq.ledger.database import Repository, in_turn
-from mqdlq.ledger.tables.meters import meters
+from mqdlq.ledger.tables.controls import meters
 
 STRICTER_LIMIT_APPLIES_FOR: Final = timedelta(hours=1)
 """How long the stricter limit of another handler applies after that handler last used it."""

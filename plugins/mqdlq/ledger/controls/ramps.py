@@ -10,9 +10,8 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Select, func, select, tuple_
 
 from mqdlq.ledger.database import Repository, in_parts
-from mqdlq.ledger.tables.identities import identities
+from mqdlq.ledger.tables.controls import identities, ramp_states
 from mqdlq.ledger.tables.messages import HAS_CAUSE, attempts, messages, outcomes
-from mqdlq.ledger.tables.ramps import ramp_states
 from mqdlq.model import AttemptState, Outcome, RampPhase
 
 

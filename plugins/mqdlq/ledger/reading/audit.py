@@ -25,7 +25,6 @@ from sqlalchemy import case as sql_case
 from mqdlq.ledger.audit import DECISIONS, AuditEvent
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.reading.message_states import is_on_queue
-from mqdlq.ledger.tables.audit import audit
 from mqdlq.ledger.tables.messages import (
     IS_DISCARDED,
     learned,
@@ -36,6 +35,7 @@ from mqdlq.ledger.tables.messages import (
     run_messages,
 )
 from mqdlq.ledger.tables.retention import (
+    audit,
     holds,
     pruned_outcomes,
     pruned_runs,

@@ -1,4 +1,4 @@
-"""Lists of runs: recorded, refused and pruned runs, and restorations, in one order."""
+"""Leases of live runs on messages, found by the messages' keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mqdlq.ledger.reading.run_entries import (
 from mqdlq.ledger.restorations import Restoration
 from mqdlq.ledger.runs import Run
 from mqdlq.ledger.settled_messages import Settled
-from mqdlq.ledger.tables.messages import leases, restorations
+from mqdlq.ledger.tables.messages import leases, messages, restorations
 from mqdlq.ledger.tables.runs import (
     approvals,
     failures,
@@ -28,6 +28,35 @@ from mqdlq.ledger.tables.runs import (
     runs,
     verdict_outcomes,
 )
+
+
+class Leases(Repository):
+    """Read which runs have messages at the moment."""
+
+    def of_keys(
+        self, queue_manager: str, queue: str, keys: Collection[str], now: datetime
+    ) -> dict[str, str]:
+        """Return the run that has a lease on the messages of a queue with these keys (hex)."""
+        later = leases.alias()
+        newest = select(func.max(later.c.seq)).where(later.c.message_id == leases.c.message_id)
+        query = (
+            select(messages.c.message_key, leases.c.run_id)
+            .join(leases, leases.c.message_id == messages.c.message_id)
+            .where(
+                messages.c.queue_manager == queue_manager,
+                messages.c.queue == queue,
+                leases.c.seq == newest.scalar_subquery(),
+                leases.c.until > now,
+            )
+        )
+        found: dict[str, str] = {}
+        for some in in_parts(sorted(map(bytes.fromhex, keys))):
+            for row in self._all(query.where(messages.c.message_key.in_(some))):
+                found[row["message_key"].hex()] = row["run_id"]
+        return found
+
+
+# Lists of runs: recorded, refused and pruned runs, and restorations, in one order.
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from sqlalchemy import Column, Connection, Engine, Table, delete, select
 
 from mqdlq.ledger.database import KEYS_AT_ONCE, in_turn
 from mqdlq.ledger.tables import metadata
-from mqdlq.ledger.tables.identities import identities
+from mqdlq.ledger.tables.controls import identities
 from mqdlq.ledger.tables.messages import messages, settled_lots, settled_messages
 from mqdlq.ledger.tables.runs import alerts, failures, prunings, runs, snapshots
 

@@ -7,29 +7,17 @@ where a table declared here differs from the one that the revisions make.
 from __future__ import annotations
 
 from mqdlq.ledger.tables import (
-    audit,
-    epochs,
-    evidence,
-    identities,
+    controls,
     messages,
-    meters,
-    ramps,
-    repairs,
     retention,
     runs,
 )
 from mqdlq.ledger.tables.columns import metadata
 
 __all__ = [
-    "audit",
-    "epochs",
-    "evidence",
-    "identities",
+    "controls",
     "messages",
     "metadata",
-    "meters",
-    "ramps",
-    "repairs",
     "retention",
     "runs",
 ]

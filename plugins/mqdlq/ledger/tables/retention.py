@@ -14,8 +14,8 @@ from sqlalchemy import (
     Text,
 )
 
-from mqdlq.ledger.tables.columns import Kind, UtcDateTime, at, decision, metadata
-from mqdlq.model import Outcome
+from mqdlq.ledger.tables.columns import Kind, UtcDateTime, at, decision, metadata, seq
+from mqdlq.model import AuditKind, Outcome
 
 holds = Table(
     "holds",
@@ -111,4 +111,46 @@ pruned_outcomes = Table(
 """How many messages of a pruned run had which outcome, corrections by later runs included.
 
 `is_settled` counts the settled messages of its snapshot.
+"""
+
+
+# Table of the audit: what people did that no other table records.
+
+audit = Table(
+    "audit",
+    metadata,
+    seq(),
+    Column("at", UtcDateTime, nullable=False, index=True),
+    Column("what", Kind(AuditKind, 30), nullable=False),
+    Column("who", Text, nullable=False),
+    Column("handler", String(100), nullable=False),
+    Column("run_id", String(250), nullable=False, index=True),
+    Column("message_key", LargeBinary(32), index=True),
+    Column("messages", Integer, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("details", Text, nullable=False),
+)
+"""Events that no other table records, and the approvals of pruned runs; rows are only added.
+
+`run_id` refers to no row, so that a prune of the run leaves its events. `message_key` is null if
+the event concerns no single message; `messages` is 0 if it concerns no number of messages.
+"""
+
+
+# Table of the epochs of the ledger, and the high-water mark of each.
+
+epochs = Table(
+    "epochs",
+    metadata,
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(16), nullable=False),
+    Column("number", Integer, nullable=False),
+    at("began_at"),
+    Column("worked_at", UtcDateTime, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("why", Text, nullable=False),
+)
+"""`number` is that of the last pass or restoration in the epoch, which began at `worked_at`.
+
+`who` took on an older ledger and so began the epoch; "" for the first epoch of a new ledger.
 """

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi.connecting.airflow_connections import CONNECTION_TYPE, EXTRAS, AirflowConnection
-from mqdlq.mqi.connecting.ccdt import read_ccdt, select_channel
-from mqdlq.mqi.connecting.client_channels import parse_mqserver
+from mqdlq.mqi.connecting.ccdt import parse_mqserver, read_ccdt, select_channel
 
 _SELECTORS: Final = ("queue_manager", "channel")
 """The options that choose a channel of a CCDT."""

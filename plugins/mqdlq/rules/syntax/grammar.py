@@ -18,8 +18,7 @@ from typing import Final
 
 from mqdlq.rules.diagnostics import Report, quoted, shortened
 from mqdlq.rules.keywords import KEYWORDS
-from mqdlq.rules.syntax.lines import Entry
-from mqdlq.rules.syntax.tokens import Token, Tokenizer
+from mqdlq.rules.syntax.lines import Entry, Token, Tokenizer
 
 _KEYWORD_OF_WORD: Final = {word: k.name for k in KEYWORDS.values() for word in k.words}
 _EXAMPLE: Final = "a keyword such as REASON or ACTION"

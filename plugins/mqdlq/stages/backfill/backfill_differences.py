@@ -15,8 +15,7 @@ from mqdlq.lake import planned_messages, settled_rows, snapshot_rows
 from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
 from mqdlq.stages.backfill.merged_snapshot import drop_pruned, read_message_keys
-from mqdlq.stages.report import report_directory
-from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
 
 NOT_EVALUATED: Final = "not evaluated"
 
@@ -92,7 +91,7 @@ def report_differences(
         )
     log.info("%s", headline)
     ledger.runs.record_look(run.run_id, Look(evaluated, False, headline, clock()))
-    directory = report_directory(run.run_id)
+    directory = directories.report_directory(run.run_id)
     directories.make_private_directory(directory.absolute())
     document = {
         "window": [window.start.isoformat(), window.end.isoformat()],

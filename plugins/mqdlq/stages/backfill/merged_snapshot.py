@@ -31,10 +31,10 @@ from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import find_unstored
 from mqdlq.rules.diagnostics import listed
 from mqdlq.stages.execute import Execution
-from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.snapshot.compact_rows import record_causes
 from mqdlq.stages.snapshot.named_messages import check_given_action
-from mqdlq.stages.snapshot.recorded_causes import record_causes
-from mqdlq.stages.snapshot.stage import locate_snapshot
+from mqdlq.stages.snapshot.taking import locate_snapshot
 
 
 def merge_window(

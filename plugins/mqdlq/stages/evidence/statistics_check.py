@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from mqdlq.headers.times import parse_gmt
+from mqdlq.headers.representation import parse_gmt
 from mqdlq.ledger import EvidenceCheck
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.evidence.statistics import MAX_GETS, QueueStatistics, browse_statistics

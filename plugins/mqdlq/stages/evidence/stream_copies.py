@@ -16,7 +16,7 @@ from typing import Final
 from mqdlq.headers import DLH_LENGTH, message_key
 from mqdlq.headers.ccsid import Family
 from mqdlq.headers.classify import STRUC_IDS
-from mqdlq.headers.times import parse_gmt
+from mqdlq.headers.representation import parse_gmt
 from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.structures import MQDLH, MQMD

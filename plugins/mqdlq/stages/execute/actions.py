@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from mqdlq.controls.repair.settings import Repair
 from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, MessageDescriptor, following_ccsid
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.unit_of_work import Delivery, GotMessage
-from mqdlq.stages.repairing.repair import Repair
 from mqdlq.structures import MQDLH
 
 _FORMAT = MQDLH.slice_of("format")

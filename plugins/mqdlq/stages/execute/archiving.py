@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from mqdlq.controls.repair.changes import check_body
 from mqdlq.errors import LakeError, QueueManagerError
 from mqdlq.lake.archive import Copy, name_of_copies, read_copies, write_copies
 from mqdlq.ledger import MessageRepair, Run
@@ -14,7 +15,6 @@ from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
 from mqdlq.stages.execute.controls.chain import ControlChain
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkList
-from mqdlq.stages.repairing.changes import check_body
 
 
 def needs_copy(step: Step, run: Run) -> bool:

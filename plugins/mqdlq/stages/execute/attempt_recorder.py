@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
 from mqdlq.constants import MQRC, reason_text
+from mqdlq.controls.repair.changes import describe_delivery
+from mqdlq.controls.repair.settings import Repair
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import DLH_LENGTH
 from mqdlq.ledger import Attempt, OutcomeFact
@@ -20,8 +22,6 @@ from mqdlq.mqi.state_queue import Marker
 from mqdlq.stages.execute.actions import decode_dead_letter_header, repeats_recorded_failure
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, choose_step
-from mqdlq.stages.repairing.repair import Repair
-from mqdlq.stages.report.controls.repairs import describe_delivery
 from mqdlq.stages.units.destinations import Destination
 
 BACKED_OUT = MQRC["MQRC_BACKED_OUT"]

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from mqdlq.constants import reason_text
+from mqdlq.controls.repair.changes import describe_changes
 from mqdlq.lake import snapshot_rows
 from mqdlq.ledger import NO_ARCHIVE_COPY, Attempt, BrowseOrderReader, OutcomeFact
 from mqdlq.model import Action, Disposition, Outcome, Step
@@ -19,9 +20,8 @@ from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies
 from mqdlq.stages.execute.attempt_recorder import BACKED_OUT
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
-from mqdlq.stages.report.controls.repairs import describe_changes
-from mqdlq.stages.report.wording import STATES
 from mqdlq.stages.units.destinations import Destination, Destinations
+from mqdlq.words import STATES
 
 _NOT_MOVED: Final = "it was not moved before the run ended"
 _DIFFERS: Final = "it differs from its archive copy, or the task was interrupted"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mqdlq.causes import CAUSE_COLUMNS, cause_of_row
+from mqdlq.controls.repair.changes import find_all_changes
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.controls import read_controls
 from mqdlq.headers import message_key
@@ -18,7 +19,6 @@ from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.plan import plan_hash
 from mqdlq.rules import treatment_changes
 from mqdlq.stages.execute.controls.holds import Hold
-from mqdlq.stages.repairing.planned import find_all_changes
 
 
 @dataclass(slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mqdlq.stages.restore.copies import RestorationResources
 from mqdlq.stages.restore.restoration import RestorationResult, restore
-from mqdlq.stages.restore.restoration_resources import RestorationResources
 from mqdlq.stages.restore.selection import RestoreRequest, begin_restoration, select
 
 __all__ = [

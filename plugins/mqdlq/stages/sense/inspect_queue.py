@@ -13,9 +13,10 @@ from mqdlq.failures import describe
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Look, Run
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
 from mqdlq.stages.sense.start_run import (
+    BackfillWindow,
     find_queue_manager_wait,
+    find_snapshots_in_window,
     inquire_depth,
     prepare_run,
     record_run,
@@ -108,11 +109,11 @@ def inspect_queue(sensing: SenseResources, waited: EarlierWait | None = None) ->
 def _check_ledger(sensing: SenseResources) -> None:
     """Raise OlderLedgerError, or warn before a dry run, which moves nothing."""
     # It imports Arrow, which DAG parsing must not.
-    from mqdlq.stages.older_ledger import recognising  # noqa: PLC0415
+    from mqdlq.stages import older_ledger  # noqa: PLC0415
 
     if not sensing.options.dry_run:
-        recognising.require_newest_ledger(sensing.ledger, sensing.lake_root)
-    elif why := recognising.describe_older_ledger(sensing.ledger, sensing.lake_root):
+        older_ledger.require_newest_ledger(sensing.ledger, sensing.lake_root)
+    elif why := older_ledger.describe_older_ledger(sensing.ledger, sensing.lake_root):
         sensing.log.warning("%s", why)
 
 

@@ -20,8 +20,7 @@ from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, StepTemplate, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
 from mqdlq.stages.snapshot.highlights import Highlighter
-from mqdlq.stages.snapshot.property_matches import PropertyMatches
-from mqdlq.stages.snapshot.rows import NumberedMessage, RowBuilder
+from mqdlq.stages.snapshot.rows import NumberedMessage, PropertyMatches, RowBuilder
 
 _BATCH_SIZE: Final = 4096
 _MAX_SAMPLES: Final = 8

@@ -1,14 +1,9 @@
-"""Build the columns of full rows from browsed messages, many messages at a time.
-
-`mqdlq.headers.header_row` defines the content of a row. Nearly all messages on a dead-letter queue
-are plain dead letters: an MQDLH in ASCII, followed by an application's data. Their columns are
-built for a whole batch at once, without any work per message; all other messages go through
-`header_row`. The tests of this module prove that both ways agree.
-"""
+"""Fill the number of earlier attempts on each message into the rows of a snapshot."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -18,14 +13,167 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqdlq.headers import DLH_LENGTH, header_row
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers import (
+    DLH_LENGTH,
+    PREFIX_LENGTH,
+    MessageDescriptor,
+    RulesHeader2,
+    UnreadablePropertyError,
+    describe,
+    header_row,
+)
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
-from mqdlq.headers.times import parse_gmt
+from mqdlq.headers.representation import parse_gmt
 from mqdlq.lake.schema import FILLED_FOR_RULES, HEADERS
+from mqdlq.ledger import Ledger, Run
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.rules import RulesTable, table_with
 from mqdlq.stages.snapshot.highlights import Highlighter
 from mqdlq.structures import MQDLH, MQMD, Kind, Packed
+
+_COLUMN = "attempts_made"
+
+
+class AttemptNumbers:
+    """The attempts that the ledger knows of the messages on a run's queue.
+
+    The ledger is asked only if the run's rules compare attempts, with a few queries for a thousand
+    messages. Otherwise the column stays null, and a snapshot costs the same as without it.
+
+    Attempts of all runs count, whatever their rules, from the time when the message came to this
+    queue: a message that comes back begins with 0. Such a table settles no message, so that every
+    message of the queue passes through here, in browse order.
+    """
+
+    def __init__(self, run: Run, ledger: Ledger) -> None:
+        self._run, self._ledger = run, ledger
+        self._is_used = table_with(run.rules_text, "ATTEMPTS") is not None
+        self._sighted = Counter[bytes]()
+
+    def add_to(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows with their attempts; the k-th of equal messages has those of the k-th."""
+        if not self._is_used:
+            return rows
+        run, keys = self._run, rows.column("message_key").to_pylist()
+        known = self._ledger.attempts.of_residents(run.queue_manager, run.queue, set(keys))
+        numbers = [self._number_of(key, known.get(key, ())) for key in keys]
+        place = HEADERS.get_field_index(_COLUMN)
+        filled = pa.array(numbers, HEADERS.field(_COLUMN).type)
+        return rows.set_column(place, HEADERS.field(_COLUMN), filled)
+
+    def _number_of(self, key: bytes, numbers: list[int] | tuple[int, ...]) -> int:
+        if not numbers:
+            return 0
+        place = self._sighted[key]
+        self._sighted[key] += 1
+        return numbers[place] if place < len(numbers) else 0
+
+
+# Compare the message properties of browsed messages with the conditions of rules.
+#
+# A property is in the message handle of the browse, or in an MQRFH2 of the body that the queue
+# manager has left there. Its value is compared at once and never stored: a snapshot has the
+# conditions that a message meets, and the conditions that it does not meet.
+
+PROPERTY_PREFIX_LENGTH: Final = 32 << 10
+"""How many bytes of a body are browsed if rules compare properties."""
+_COLUMNS: Final = ("properties_met", "properties_unmet")
+
+
+class PropertyMatches:
+    """The conditions on properties of a table, for the messages of one browse.
+
+    A table without such conditions costs nothing: no property is read, and the columns stay null.
+    """
+
+    def __init__(self, table: RulesTable | None) -> None:
+        self._conditions = table.property_conditions if table else ()
+        self.names = tuple(sorted({condition.name for condition in self._conditions}))
+
+    def browsed_length(self, otherwise: int = PREFIX_LENGTH) -> int:
+        """Return how many bytes of a body to browse, so that an MQRFH2 is probably complete."""
+        return max(otherwise, PROPERTY_PREFIX_LENGTH) if self.names else otherwise
+
+    def add_to(self, rows: pa.RecordBatch, messages: Sequence[BrowsedMessage]) -> pa.RecordBatch:
+        """Return the rows with the conditions that their messages meet."""
+        if not self.names:
+            return rows
+        found = [self.compare(message) for message in messages]
+        for name in _COLUMNS:
+            values = pa.array([one[name] for one in found], HEADERS.field(name).type)
+            place = HEADERS.get_field_index(name)
+            rows = rows.set_column(place, HEADERS.field(name), values)
+        return rows
+
+    def compare(
+        self, message: BrowsedMessage, *, is_complete: bool = True
+    ) -> dict[str, list[str] | None]:
+        """Return the two columns of one message.
+
+        Unless the message `is_complete`, a property that is not in its body is unknown, because the
+        message may have had it.
+        """
+        if not self.names:
+            return dict.fromkeys(_COLUMNS)
+        values = dict(message.properties)
+        others = [name for name in self.names if name not in values]
+        values |= _read_from_body(message, others, is_complete=is_complete)
+        met: list[str] = []
+        unmet: list[str] = []
+        for condition in self._conditions:
+            if condition.name not in values:
+                unmet.append(str(condition))
+            elif (value := values[condition.name]) is not None:
+                (met if condition.is_met_by(value) else unmet).append(str(condition))
+        return dict(zip(_COLUMNS, (met, unmet), strict=True))
+
+
+def _read_from_body(
+    message: BrowsedMessage, names: Sequence[str], *, is_complete: bool
+) -> Mapping[str, str | None]:
+    """Return properties in the MQRFH2 headers of a body; None is a value that cannot be read."""
+    if not names:
+        return {}
+    headers = _find_headers(message)
+    if headers is None:
+        return dict.fromkeys(names)
+    values: dict[str, str | None] = {}
+    for name in names:
+        try:
+            found = [header.find_property(name.split(".")) for header in headers]
+        except UnreadablePropertyError:
+            values[name] = None
+            continue
+        value = next((text for text in found if text is not None), None)
+        if value is not None or not is_complete:
+            values[name] = value
+    return values
+
+
+def _find_headers(message: BrowsedMessage) -> list[RulesHeader2] | None:
+    """Return the MQRFH2 headers of a message, None if not all of its headers can be read."""
+    md = MessageDescriptor.decode(message.descriptor)
+    try:
+        return describe(
+            message.prefix,
+            message.total_length,
+            encoding=md.encoding,
+            ccsid=md.coded_char_set_id,
+            format=md.format,
+        ).rules_headers
+    except MalformedHeaderError:
+        return None
+
+
+# Build the columns of full rows from browsed messages, many messages at a time.
+#
+# `mqdlq.headers.header_row` defines the content of a row. Nearly all messages on a dead-letter
+# queue
+# are plain dead letters: an MQDLH in ASCII, followed by an application's data. Their columns are
+# built for a whole batch at once, without any work per message; all other messages go through
+# `header_row`. The tests of this module prove that both ways agree.
 
 _PLAIN_FORMATS: Final = (b"MQSTR   ", b"        ")
 """Formats of application data, after which no header follows."""

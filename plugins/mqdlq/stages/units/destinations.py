@@ -11,7 +11,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.model import PutAuthority
 from mqdlq.mqi.connect import CONNECTION_GONE_REASONS, QueueManager
 from mqdlq.mqi.hints import hint
-from mqdlq.mqi.streams import stream_advice
+from mqdlq.mqi.inquiries import stream_advice
 
 MQTC_OFF = 0
 MQQA_PUT_INHIBITED = 1

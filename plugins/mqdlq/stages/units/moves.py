@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from mqdlq.model import PutAuthority
-from mqdlq.mqi.state_queue import Marker
+from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.mqi.unit_of_work import Syncpoint
 from mqdlq.stages.units.destinations import Destination, Destinations
+from mqdlq.stages.units.resources import Resources
 from mqdlq.structures import MQMD
 
 READ_REPORT = MQMD.reader("report")
@@ -131,3 +133,42 @@ class MessageGoneError(Exception):
 
 class MoveWithdrawnError(Exception):
     """The message was got but must not be moved; its unit of work must be backed out."""
+
+
+# Settle the units of work that an interruption left open.
+
+T = TypeVar("T")
+
+
+class OpenMoves(Protocol[T]):
+    """The moves recorded as intended or unknown; `standing` are the markers on the state queue."""
+
+    def confirm(self, standing: Sequence[Marker]) -> None:
+        """Record as committed the moves whose unit has a marker."""
+
+    def back_out(self, standing: Sequence[Marker]) -> list[T]:
+        """Record the moves of units that were provably backed out; return the undecided moves."""
+
+    def mark_unknown(self, moves: Sequence[T]) -> None:
+        """Record moves as unknown."""
+
+
+def settle_open_moves(
+    moves: OpenMoves[T], markers: Markers, resources: Resources, patience: timedelta
+) -> list[Marker]:
+    """Settle the moves that earlier attempts left open; return the markers on the state queue.
+
+    A marker exists if and only if its unit committed. Whether a missing marker proves a backout
+    depends on the moves. Moves that stay undecided for `patience` are recorded as unknown.
+    """
+    deadline = resources.clock() + patience
+    while True:
+        standing = markers.markers()
+        moves.confirm(standing)
+        rest = moves.back_out(standing)
+        if not rest:
+            return standing
+        if resources.clock() >= deadline:
+            moves.mark_unknown(rest)
+            return standing
+        resources.sleep(1.0)

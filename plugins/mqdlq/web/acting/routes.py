@@ -13,8 +13,7 @@ from fastapi.responses import RedirectResponse, Response
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, load_handler
-from mqdlq.stages.acting import MOST, ActionError, AskedAction, Preview, Verb, build_preview
-from mqdlq.stages.acting.candidates import Sources
+from mqdlq.tools.acting import MOST, ActionError, AskedAction, Preview, Sources, Verb, build_preview
 from mqdlq.web.access import ActingHandlerDep, HandlerDep
 from mqdlq.web.acting.airflow_api import AirflowAnswer, answer_question, trigger
 from mqdlq.web.acting.forms import (
@@ -26,8 +25,7 @@ from mqdlq.web.acting.forms import (
     parse_confirmation,
     parse_form,
 )
-from mqdlq.web.page_errors import NotFoundError
-from mqdlq.web.rendering import paths_of, render
+from mqdlq.web.rendering import NotFoundError, paths_of, render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
 from mqdlq.web.threads import PageRoute
 

@@ -1,15 +1,15 @@
-"""The list of causes: filtered, sorted, and paged."""
+"""Draw a series of numbers as bars, with the same numbers as text."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, date, datetime, timedelta
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
-from mqdlq.causes import Cause
+from mqdlq.causes import Cause, Kind
 from mqdlq.ledger import (
     CauseHistory,
     CauseSighting,
@@ -18,11 +18,166 @@ from mqdlq.ledger import (
     HandledQueue,
     Ledger,
 )
-from mqdlq.stages.cause_profiles import NO_RULE, CauseProfile
-from mqdlq.stages.report.report_sources import WrittenRule
-from mqdlq.web.causes.filters import CauseFilters
+from mqdlq.reading.cause_profiles import NO_RULE, CauseProfile
+from mqdlq.reading.report.report_sources import WrittenRule
 from mqdlq.web.causes.queue_state import QueueState, choose_queue, read_queue_state
-from mqdlq.web.causes.sparklines import Point, Sparkline, sparkline
+from mqdlq.web.rendering import PageError
+from mqdlq.words import moment
+
+WIDTH: Final = 100.0
+HEIGHT: Final = 20.0
+_LEAST: Final = 1.5
+"""The height of the smallest bar, so that one message can be seen beside a million."""
+_SPOKEN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A number at a time; None if it is not known."""
+
+    at: datetime
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A rectangle in a drawing of `WIDTH` by `HEIGHT`, and its meaning in words."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """Bars, one for each known number, and the last numbers in words."""
+
+    bars: tuple[Bar, ...]
+    text: str
+
+
+def sparkline(points: Sequence[Point]) -> Sparkline:
+    """Draw numbers from the oldest to the newest; the tallest bar is the largest number."""
+    known = [point.number for point in points if point.number is not None]
+    largest = max(known, default=0)
+    step = WIDTH / max(len(points), 1)
+    bars = []
+    for place, point in enumerate(points):
+        if point.number is None:
+            continue
+        height = max(HEIGHT * point.number / largest, _LEAST) if point.number else 0.5
+        bars.append(
+            Bar(
+                round(place * step, 2),
+                round(HEIGHT - height, 2),
+                round(step * 0.8, 2),
+                round(height, 2),
+                f"{point.number:,} at {moment(point.at)}",
+            )
+        )
+    return Sparkline(tuple(bars), _say(points))
+
+
+def _say(points: Sequence[Point]) -> str:
+    if not points:
+        return "no runs"
+    last = points[-_SPOKEN:]
+    numbers = ", ".join("?" if one.number is None else f"{one.number:,}" for one in last)
+    runs = "the last run" if len(last) == 1 else f"the last {len(last)} runs, oldest first"
+    return f"{runs}: {numbers}"
+
+
+# The filters of the list of causes, as its URL has them.
+
+SORTS: Final = {"count": "most messages", "newest": "newest first", "oldest": "oldest first"}
+ONLY: Final = {"new": "new causes", "attention": "causes that need attention"}
+KINDS: Final = {kind.value: kind.words for kind in Kind if kind.value}
+_CHOICES: Final = {"sort": SORTS, "only": ONLY, "kind": KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class CauseFilters:
+    """The chosen causes; an empty field chooses all.
+
+    `reason` and `destination` and `application` are parts of names, in any case; `reason` may be a
+    number. `since` and `until` are days (UTC), both included.
+    """
+
+    queue_manager: str = ""
+    queue: str = ""
+    kind: str = ""
+    reason: str = ""
+    destination: str = ""
+    application: str = ""
+    since: str = ""
+    until: str = ""
+    only: str = ""
+    sort: str = ""
+    page: str = ""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> CauseFilters:
+        """Take the fields from query parameters; raise `PageError` for an invalid one."""
+        known = {field.name for field in fields(cls)}
+        values = {name: text.strip() for name, text in given.items() if name in known}
+        filters = cls(**values)
+        for name, choices in _CHOICES.items():
+            chosen = getattr(filters, name)
+            if chosen and chosen not in choices:
+                raise invalid(name, chosen, f"one of {', '.join(choices)}")
+        for name in ("since", "until"):
+            _day(name, getattr(filters, name))
+        if filters.page and not (filters.page.isdecimal() and int(filters.page)):
+            raise invalid("page", filters.page, "a number from 1")
+        return filters
+
+    @property
+    def page_number(self) -> int:
+        """The page of the list, from 1."""
+        return int(self.page or 1)
+
+    @property
+    def since_at(self) -> datetime | None:
+        """The beginning of the period, or None."""
+        return _day("since", self.since)
+
+    @property
+    def until_at(self) -> datetime | None:
+        """The end of the period, which is not in it, or None."""
+        day = _day("until", self.until)
+        return None if day is None else day + timedelta(days=1)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether some causes of the queue may be left out."""
+        chosen = replace(self, queue_manager="", queue="", sort="", page="")
+        return chosen != CauseFilters()
+
+    def query(self, **changes: Any) -> dict[str, str]:
+        """Return the query parameters of the list with some changes."""
+        return {name: str(value) for name, value in {**asdict(self), **changes}.items() if value}
+
+
+def _day(name: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        day = date.fromisoformat(text)
+        end = datetime(day.year, day.month, day.day, tzinfo=UTC)
+        end + timedelta(days=1)
+    except (ValueError, OverflowError):
+        raise invalid(name, text, "a day such as 2026-11-22") from None
+    return end
+
+
+def invalid(name: str, text: str, expected: str) -> PageError:
+    """Return the error for a query parameter."""
+    return PageError("MQDLQ-963", f"parameter {name} is {text[:60]!r}; expected {expected}")
+
+
+# The list of causes: filtered, sorted, and paged.
 
 ON_A_PAGE: Final = 25
 TREND_RUNS: Final = 20

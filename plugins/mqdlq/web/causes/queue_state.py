@@ -19,10 +19,10 @@ from mqdlq.ledger import (
     SinceSnapshot,
     TakenSnapshot,
 )
+from mqdlq.reading.cause_profiles import MOST_MESSAGES, SnapshotProfile, profile_causes
+from mqdlq.reading.report.report_sources import WrittenRule, written_rules
 from mqdlq.rules import RulesTable, check
-from mqdlq.stages.cause_profiles import MOST_MESSAGES, SnapshotProfile, profile_causes
-from mqdlq.stages.report.report_sources import WrittenRule, written_rules
-from mqdlq.web.page_errors import NoRunYetError, NotFoundError
+from mqdlq.web.rendering import NoRunYetError, NotFoundError
 
 NOTHING: Final = SnapshotProfile({}, 0, 0)
 

@@ -8,15 +8,14 @@ from typing import Any, Final, Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
+from mqdlq.reading.cause_profiles import MORNING, Expiry, end_of_night
 from mqdlq.rules import Diagnostic
-from mqdlq.stages.acting import action_of_rule
-from mqdlq.stages.cause_profiles import MORNING, Expiry, end_of_night
-from mqdlq.stages.rule_changes.backtest import MOST_MESSAGES
-from mqdlq.stages.rule_changes.description import describe_change
+from mqdlq.tools.acting import action_of_rule
+from mqdlq.tools.backtest import MOST_MESSAGES
+from mqdlq.tools.rule_drafts import describe_change
 from mqdlq.web.access import HandlerDep
-from mqdlq.web.causes import filters, sparklines
-from mqdlq.web.causes.filters import CauseFilters
-from mqdlq.web.causes.listing import list_causes
+from mqdlq.web.causes import listing
+from mqdlq.web.causes.listing import CauseFilters, list_causes
 from mqdlq.web.causes.rule_drafts import (
     MOST_CHARACTERS,
     MOST_SNAPSHOTS,
@@ -25,14 +24,13 @@ from mqdlq.web.causes.rule_drafts import (
     draft_page,
 )
 from mqdlq.web.causes.single import show_cause
-from mqdlq.web.page_errors import NoRunYetError, PageError
-from mqdlq.web.rendering import render
+from mqdlq.web.rendering import NoRunYetError, PageError, render
 from mqdlq.web.requests import ClockDep, LedgerDep
 from mqdlq.web.threads import PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)
 
-_DRAWN: Final[dict[str, Any]] = {"spark_width": sparklines.WIDTH, "spark_height": sparklines.HEIGHT}
+_DRAWN: Final[dict[str, Any]] = {"spark_width": listing.WIDTH, "spark_height": listing.HEIGHT}
 _FILES: Final = {"rules": "text/plain; charset=utf-8", "diff": "text/x-diff; charset=utf-8"}
 
 
@@ -50,9 +48,9 @@ def causes(
         request,
         "causes/list.html",
         page=page,
-        kinds=filters.KINDS,
-        only=filters.ONLY,
-        sorts=filters.SORTS,
+        kinds=listing.KINDS,
+        only=listing.ONLY,
+        sorts=listing.SORTS,
         week_ago=f"{clock() - timedelta(days=6):%Y-%m-%d}",
         **_DRAWN,
     )

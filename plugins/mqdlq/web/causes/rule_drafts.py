@@ -12,14 +12,13 @@ from mqdlq.errors import LakeError
 from mqdlq.ledger import HandledQueue, Ledger
 from mqdlq.model import QueueKind
 from mqdlq.rules import RulesTable
-from mqdlq.stages.rule_changes.backtest import Backtest, backtest, choose_snapshots
-from mqdlq.stages.rule_changes.proposal import Proposal, RejectedRules, TableInUse, propose
-from mqdlq.stages.rule_suggestions import draft_rule, parking_queue_of
-from mqdlq.web.causes.filters import CauseFilters, invalid
-from mqdlq.web.causes.listing import CauseRow
+from mqdlq.tools.backtest import Backtest, backtest, choose_snapshots
+from mqdlq.tools.rule_drafts import Proposal, RejectedRules, TableInUse, propose
+from mqdlq.tools.rule_suggestions import draft_rule, parking_queue_of
+from mqdlq.web.causes.listing import CauseFilters, CauseRow, invalid
 from mqdlq.web.causes.queue_state import QueueState, choose_queue, read_queue_state
 from mqdlq.web.causes.single import find_row
-from mqdlq.web.page_errors import PageError
+from mqdlq.web.rendering import PageError
 
 MOST_CHARACTERS: Final = 4000
 """The longest text of added rules: the URL of the page holds it."""

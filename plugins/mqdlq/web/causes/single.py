@@ -10,10 +10,10 @@ from typing import Final
 
 from mqdlq.ledger import CauseSighting, HandledQueue, Ledger
 from mqdlq.model import Outcome
-from mqdlq.stages.report.report_sources import WrittenRule, written_rules
+from mqdlq.reading.report.report_sources import WrittenRule, written_rules
 from mqdlq.web.causes.listing import CauseRow, read_rows
 from mqdlq.web.causes.queue_state import QueueState, choose_queue, read_queue_state
-from mqdlq.web.page_errors import NotFoundError
+from mqdlq.web.rendering import NotFoundError
 
 TOP: Final = 5
 MOST_RUNS: Final = 50

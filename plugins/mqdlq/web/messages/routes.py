@@ -1,25 +1,52 @@
-"""Routes: search for messages, and one message."""
+"""The row of a message in a snapshot as JSON."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from mqdlq.ledger import MessageKeyError
-from mqdlq.stages.finding import DOWNLOADED, FilterError, MessageFilter, iterate_messages
-from mqdlq.stages.finding.found_files import FORMS, found_file
-from mqdlq.stages.page_paths import dag_of
+from mqdlq.ledger import KnownSnapshot, MessageKeyError
+from mqdlq.reading.filters import FilterError, MessageFilter
+from mqdlq.reading.find import DOWNLOADED, iterate_messages
+from mqdlq.reading.find_files import FORMS, found_file
+from mqdlq.reading.page_paths import dag_of
 from mqdlq.web.access import HandlerDep, PersonDep, ReadableHandlers
-from mqdlq.web.messages.body_view import SHOWN_BYTES, BodyForm, reveal_body
-from mqdlq.web.messages.message_view import read_message, related, show_message
-from mqdlq.web.messages.row_json import row_as_json
+from mqdlq.web.messages.message_view import (
+    SHOWN_BYTES,
+    BodyForm,
+    read_message,
+    related,
+    reveal_body,
+    show_message,
+)
 from mqdlq.web.messages.search_view import OTHERS, STATES, chosen_handlers, search
-from mqdlq.web.page_errors import ForbiddenError, InvalidRequestError
-from mqdlq.web.rendering import render
+from mqdlq.web.rendering import ForbiddenError, InvalidRequestError, render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep, body_connection, payload_keys
 from mqdlq.web.threads import Download, PageRoute
+
+
+def row_as_json(snapshot: KnownSnapshot, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row for JSON: bytes as hexadecimal digits, times in ISO 8601, and its place."""
+    place = {
+        "queue_manager": snapshot.queue_manager,
+        "queue": snapshot.queue,
+        "snapshot_id": snapshot.snapshot_id,
+        "run_id": snapshot.run_id,
+    }
+    return {**place, **{name: _plain(value) for name, value in row.items()}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+# Routes: search for messages, and one message.
 
 router: Final = APIRouter(route_class=PageRoute)
 

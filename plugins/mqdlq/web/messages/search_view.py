@@ -8,14 +8,8 @@ from typing import Final
 
 from mqdlq.ledger import Ledger, MessageKeyError
 from mqdlq.model import Outcome
-from mqdlq.stages.finding import (
-    PARAMETERS,
-    PRESENCE_WORDS,
-    FilterError,
-    FoundPage,
-    MessageFilter,
-    find_messages,
-)
+from mqdlq.reading.filters import PARAMETERS, PRESENCE_WORDS, FilterError, MessageFilter
+from mqdlq.reading.find import FoundPage, find_messages
 
 OTHERS: Final = ("handler", "page")
 """Parameters of the page that are not part of the filter."""

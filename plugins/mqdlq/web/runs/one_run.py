@@ -12,14 +12,14 @@ from mqdlq.causes import CountedCause
 from mqdlq.failures import Failure
 from mqdlq.ledger import Approval, Ledger, ListedRun, PrunedOutcome, Restoration, Run
 from mqdlq.model import Outcome, RestorationState
-from mqdlq.stages.report import Verdict, read_sources
-from mqdlq.stages.report.rendering.drawings import Lane, Segment, account_bar, lanes
-from mqdlq.stages.report.wording import VERDICTS, count, plan_in_words
-from mqdlq.stages.run_reading.message_list import MessageList, OutcomeRow
-from mqdlq.stages.run_reading.plan_matrix import PlanMatrix, plan_matrix
-from mqdlq.stages.run_reading.summary import RunSummary, summarize_run
-from mqdlq.web.page_errors import NotFoundError
-from mqdlq.web.runs.filters import MessageQuery
+from mqdlq.reading.report import Verdict, read_sources
+from mqdlq.reading.report.rendering.components import Lane, Segment, account_bar, lanes
+from mqdlq.reading.run.message_list import MessageList, OutcomeRow
+from mqdlq.reading.run.plan_matrix import PlanMatrix, plan_matrix
+from mqdlq.reading.run.summary import RunSummary, summarize_run
+from mqdlq.web.rendering import NotFoundError
+from mqdlq.web.runs.run_list import MessageQuery
+from mqdlq.words import VERDICTS, count, plan_in_words
 
 TO_A_PAGE: Final = 100
 

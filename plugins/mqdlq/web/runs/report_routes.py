@@ -1,21 +1,72 @@
-"""Route: the HTML report of a run, rendered again from ledger and lake."""
+"""Reports of ended runs, kept in memory because a report reads every message of its run.
+
+A run whose account is closed books nothing more, and its snapshot never changes. A later run can
+learn how its messages ended, prunes remove its snapshot, and its task `report` can run again: such
+facts are compared before a kept report is returned.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections import OrderedDict
+from datetime import datetime
+from threading import Lock
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from mqdlq.ledger import Ledger
-from mqdlq.stages.report.rendering.html_report import render_html, security_policy
-from mqdlq.stages.report.wording import moment
+from mqdlq.reading.report import Report, read_ended_report, read_sources, written_stages
+from mqdlq.reading.report.rendering.html_report import render_html, security_policy
 from mqdlq.web.access import HandlerDep
-from mqdlq.web.page_errors import NotFoundError
-from mqdlq.web.rendering import paths_of
+from mqdlq.web.rendering import NotFoundError, paths_of
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
-from mqdlq.web.runs.kept_reports import KeptReports
 from mqdlq.web.threads import PageRoute
+from mqdlq.words import moment
+
+_MOST: Final = 16
+
+
+class KeptReports:
+    """The reports of a process that were read last, at most a number of them."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        """Keep no report yet."""
+        self._most = most
+        self._lock = Lock()
+        self._kept: OrderedDict[str, tuple[tuple[Any, ...], Report]] = OrderedDict()
+
+    def read(self, run_id: str, *, ledger: Ledger, lake_root: str, now: datetime) -> Report:
+        """Return the report of a run, kept or read now; a kept one has the time of its reading."""
+        facts = _facts(run_id, ledger, lake_root)
+        if facts is not None:
+            with self._lock:
+                known, report = self._kept.get(run_id, (None, None))
+                if report is not None and known == facts:
+                    self._kept.move_to_end(run_id)
+                    return report
+        report = read_ended_report(run_id, ledger=ledger, lake_root=lake_root, now=now)
+        if facts is not None:
+            with self._lock:
+                self._kept[run_id] = (facts, report)
+                self._kept.move_to_end(run_id)
+                while len(self._kept) > self._most:
+                    self._kept.popitem(last=False)
+        return report
+
+
+def _facts(run_id: str, ledger: Ledger, lake_root: str) -> tuple[Any, ...] | None:
+    """Return what changes if the report changes, None while the run's account is open."""
+    sources = read_sources(run_id, ledger, lake_root)
+    if sources.sighting is None:
+        return None
+    learned = ledger.outcomes.learned_counts(run_id)
+    verdict = ledger.accounts.verdict_of(run_id)
+    place = (str(ledger.engine.url), lake_root)
+    return (*place, sources, learned, verdict, written_stages(run_id))
+
+
+# Route: the HTML report of a run, rendered again from ledger and lake.
 
 router: Final = APIRouter(route_class=PageRoute)
 _REPORTS: Final = KeptReports()

@@ -11,14 +11,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from mqdlq.airflow.run_ids import possible_dag_run_ids
-from mqdlq.stages.report.rendering.drawings import segments
-from mqdlq.stages.run_reading.outcome_files import FORMS, outcome_file
+from mqdlq.reading.report.rendering.components import segments
+from mqdlq.reading.run.outcome_files import FORMS, outcome_file
 from mqdlq.web.access import HandlerDep, PersonDep
 from mqdlq.web.acting.airflow_api import find_dag_run, read_question
-from mqdlq.web.acting.questions import open_question
+from mqdlq.web.acting.forms import open_question
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
-from mqdlq.web.runs.filters import OUTCOMES, STATES, MessageQuery, RunListQuery
 from mqdlq.web.runs.one_run import (
     PrunedRunPage,
     RefusedRun,
@@ -27,7 +26,7 @@ from mqdlq.web.runs.one_run import (
     messages_of_run,
     show_run,
 )
-from mqdlq.web.runs.run_list import list_runs
+from mqdlq.web.runs.run_list import OUTCOMES, STATES, MessageQuery, RunListQuery, list_runs
 from mqdlq.web.threads import Download, PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)

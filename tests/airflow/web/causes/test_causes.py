@@ -13,9 +13,9 @@ import pytest
 from mqdlq.causes import Cause, CountedCause
 from mqdlq.lake import Snapshot, remove_snapshot
 from mqdlq.model import MessageClass, QueueKind
+from mqdlq.reading.filters import MessageFilter
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.finding.message_filter import MessageFilter
-from mqdlq.stages.snapshot.recorded_causes import record_causes
+from mqdlq.stages.snapshot.compact_rows import record_causes
 from tests.support.web.cause_pages import CAUSES, FULL, HOSTILE, RULES, STRAY, Pages
 
 ELSEWHERE_ONLY = "DESTQ(NOWHERE) ACTION(RETRY)\n"

@@ -11,11 +11,11 @@ import pytest
 from mqdlq.airflow import params
 from mqdlq.handlers import Handler
 from mqdlq.ledger import MessageKeyError
-from mqdlq.stages.acting import AskedAction, Selection, Verb, build_preview
-from mqdlq.stages.acting.candidates import Sources
-from mqdlq.stages.finding import MessageFilter, find_messages
+from mqdlq.reading.filters import MessageFilter
+from mqdlq.reading.find import find_messages
 from mqdlq.stages.restore import RestoreRequest
 from mqdlq.stages.restore.selection import begin_restoration
+from mqdlq.tools.acting import AskedAction, Selection, Sources, Verb, build_preview
 from tests.support.world import World
 
 RULES = "DESTQ(NOWHERE) ACTION(RETRY)\n"

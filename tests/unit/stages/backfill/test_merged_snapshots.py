@@ -15,7 +15,7 @@ from mqdlq.ledger import Run
 from mqdlq.model import Outcome
 from mqdlq.stages.backfill.merged_snapshot import drop_pruned, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
 from mqdlq.stages.snapshot import find_reasons_to_keep, prune_snapshots
 from tests.support.world import NOON, World
 

@@ -19,9 +19,9 @@ from mqdlq.stages.evidence import statistics_check
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.attempt_recorder import Planned
 from mqdlq.stages.execute.dead_letters import DeadLetterSource
-from mqdlq.stages.report.wording import evidence_in_words
 from mqdlq.stages.snapshot import SnapshotOptions
-from mqdlq.stages.snapshot.stage import snapshot_queue
+from mqdlq.stages.snapshot.taking import snapshot_queue
+from mqdlq.words import evidence_in_words
 from tests.support.world import NOON, World
 
 SOURCE = "SYSTEM.ADMIN.STATISTICS.QUEUE"

@@ -12,12 +12,12 @@ import pytest
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.ledger import EvidenceCheck, Run
 from mqdlq.model import Verdict
+from mqdlq.reading.report import Report, read_report, render_text
 from mqdlq.stages.evidence import stream_check
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.report import Report, read_report, render_text
-from mqdlq.stages.report.wording import evidence_in_words
 from mqdlq.stages.snapshot import SnapshotOptions
-from mqdlq.stages.snapshot.stage import snapshot_queue
+from mqdlq.stages.snapshot.taking import snapshot_queue
+from mqdlq.words import evidence_in_words
 from tests.support.world import NOON, World
 
 # Dead letters of the world have 11:00 in their MQDLH.

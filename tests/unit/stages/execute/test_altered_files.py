@@ -19,7 +19,7 @@ from mqdlq.lake.snapshots import MANIFEST
 from mqdlq.ledger import Run
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.execute.redecision import ALTERED
+from mqdlq.stages.execute.passes import ALTERED
 from tests.support.world import World
 
 RULES = "DESTQ(PAYMENTS) ACTION(DISCARD)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED) HEADER(NO)\n"

@@ -10,10 +10,10 @@ import pytest
 
 from mqdlq.ledger import LearnedCount
 from mqdlq.model import Outcome
+from mqdlq.reading.report import read_report, render_json, render_text
+from mqdlq.reading.report.rendering.html_report import render_html
+from mqdlq.reading.report.report_files import export_outcomes
 from mqdlq.stages.execute import Execution, make_pass, settle
-from mqdlq.stages.report import read_report, render_json, render_text
-from mqdlq.stages.report.export import export_outcomes
-from mqdlq.stages.report.rendering.html_report import render_html
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mqdlq.handlers import Handler
-from mqdlq.stages.execute.next_pass import find_reason_not_to_wait
+from mqdlq.stages.execute.passes import find_reason_not_to_wait
 from tests.support.run_records import NOON, run_record
 from tests.support.world import World
 

@@ -18,7 +18,7 @@ from mqdlq.ledger import open_ledger
 from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind, WorkNumber
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.older_ledger.recognising import describe_older_ledger, require_newest_ledger
+from mqdlq.stages.older_ledger import describe_older_ledger, require_newest_ledger
 from mqdlq.stages.retention import Policy, prune
 from tests.support.older_ledgers import (
     MOVES,

@@ -13,8 +13,8 @@ from mqdlq.handlers import Handler
 from mqdlq.ledger import Run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.following import follower_of, must_be_followed
 from mqdlq.stages.sense.inspect_queue import SenseResources, inspect_queue
+from mqdlq.stages.sense.start_run import follower_of, must_be_followed
 from mqdlq.stages.sense.waiting import EarlierWait, Proceed, WaitForMessages
 from mqdlq.stages.sense.work_detection import Watch
 from tests.support.world import NOON, World

@@ -14,8 +14,8 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Approval, Look, Run, TakenSnapshot
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.backfill_window import BackfillWindow
 from mqdlq.stages.sense.inspect_queue import SenseResources, inspect_queue
+from mqdlq.stages.sense.start_run import BackfillWindow
 from mqdlq.stages.sense.waiting import (
     Decision,
     EarlierWait,

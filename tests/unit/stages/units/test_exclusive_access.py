@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from mqdlq.errors import AnotherExecutorError
-from mqdlq.stages.units.exclusive_access import hold_state_queue
-from mqdlq.stages.units.resources import Resources
+from mqdlq.stages.units.resources import Resources, hold_state_queue
 from tests.support.restorations import discard, prepare_restoration
 from tests.support.world import NOON, World
 

@@ -10,13 +10,12 @@ import pytest
 from mqdlq.errors import MqDlqError
 from mqdlq.ledger import EntryKind, Ledger, ListedRun
 from mqdlq.model import Outcome
-from mqdlq.stages.report import write_report
-from mqdlq.web.rules.view import RulesPage, diff_tables, show_rules
-from mqdlq.web.runs.filters import MessageQuery, RunListQuery
+from mqdlq.reading.report import write_report
+from mqdlq.web.rules import RulesPage, diff_tables, show_rules
 from mqdlq.web.runs.one_run import RunPage, show_run
-from mqdlq.web.runs.run_list import describe_state, list_runs
-from tests.unit.stages.report.conftest import WRITTEN_AT
-from tests.unit.stages.report.ended_runs import (
+from mqdlq.web.runs.run_list import MessageQuery, RunListQuery, describe_state, list_runs
+from tests.unit.reading.report.conftest import WRITTEN_AT
+from tests.unit.reading.report.ended_runs import (
     ALL_WELL,
     RULES,
     START,

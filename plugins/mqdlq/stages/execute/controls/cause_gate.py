@@ -13,7 +13,7 @@ from mqdlq.model import RampPhase
 from mqdlq.mqi.hints import BLANK_NAME
 from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.report.wording import count, moment, place
+from mqdlq.words import count, moment, place
 
 OF_ONE_MESSAGE = (MQRC["MQRC_MSG_TOO_BIG_FOR_Q"], MQRC["MQRC_BACKED_OUT"])
 """Reasons of failed puts that say nothing about the other messages for the target.

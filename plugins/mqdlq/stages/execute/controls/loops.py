@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from mqdlq.controls.loops.round_trips import RoundTrips, find_round_trips
 from mqdlq.handlers.controls import Loops
 from mqdlq.model import Action, Outcome, PutAuthority, Step
 from mqdlq.mqi.connect import QueueManager
@@ -11,7 +12,6 @@ from mqdlq.stages.execute.controls.control import Control
 from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
-from mqdlq.stages.round_trips import RoundTrips, find_round_trips
 
 
 class LoopGuard(Control):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mqdlq.causes import find_cause
+from mqdlq.controls.loops.round_trips import find_departures
 from mqdlq.handlers.controls import read_controls
 from mqdlq.headers import IDENTITY_PREFIX, MessageDescriptor, classify, message_identity
-from mqdlq.headers.times import parse_gmt
+from mqdlq.headers.representation import parse_gmt
 from mqdlq.ledger import Departure, Identity, Ledger, Run
 from mqdlq.mqi.browse import HEADER_ONLY, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.execute.controls.control import Control
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkList
-from mqdlq.stages.round_trips import find_departures
 
 _AT_ONCE = 500
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mqdlq.model import Outcome
+from mqdlq.reading.report import read_report, render_text
+from mqdlq.reading.report.rendering.html_report import render_html
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.report import read_report, render_text
-from mqdlq.stages.report.rendering.html_report import render_html
-from mqdlq.stages.snapshot.recorded_causes import record_causes
+from mqdlq.stages.snapshot.compact_rows import record_causes
 from tests.support.world import NOON, World
 from tests.unit.stages.execute.controls.returning import send_back
 from tests.unit.stages.execute.controls.test_ramp import (

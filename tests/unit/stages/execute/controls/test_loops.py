@@ -7,19 +7,19 @@ from datetime import timedelta
 from typing import Any
 
 import embedded_mq
+from mqdlq.controls.loops.round_trips import find_round_trips
 from mqdlq.headers import IDENTITY_PREFIX
 from mqdlq.ledger import Departure
 from mqdlq.ledger.retention.erasure import erase_run
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.reading.report import read_report, render_text
+from mqdlq.reading.report.controls import return_in_words
+from mqdlq.reading.report.rendering.html_report import render_html
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.controls.returns import ReturnedMessages
 from mqdlq.stages.execute.pending_steps import WorkList
-from mqdlq.stages.report import read_report, render_text
-from mqdlq.stages.report.controls.returns import return_in_words
-from mqdlq.stages.report.rendering.html_report import render_html
-from mqdlq.stages.round_trips import find_round_trips
-from mqdlq.stages.snapshot.recorded_causes import record_causes
+from mqdlq.stages.snapshot.compact_rows import record_causes
 from tests.support.world import DEFINITIONS, NOON, World
 from tests.unit.stages.execute.controls.returning import LAG, send_back
 

@@ -12,7 +12,7 @@ from mqdlq.headers import DeadLetterHeader
 from mqdlq.lake import snapshot_rows
 from mqdlq.model import AttemptState, MessageClass, Outcome
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.restore.listing import list_copies
+from mqdlq.stages.restore.selection import list_copies
 from tests.support.restorations import restore_and_count
 from tests.support.world import World
 from tests.unit.stages.execute.messages.with_properties import (

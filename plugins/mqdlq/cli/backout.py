@@ -1,0 +1,164 @@
+"""Advice on backout queues."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mqdlq.cli.console import console
+from mqdlq.cli.files import Format
+from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, MqDlqError
+from mqdlq.handlers import Handler, load_handlers
+from mqdlq.local.connection_store import find_settings
+from mqdlq.model import QueueKind
+from mqdlq.mqi.connect import connect
+from mqdlq.rules import ControlData
+from mqdlq.stages.run_options import read_control_data
+from mqdlq.tools.backout_advice import BackoutAdvice, advise_on_backout
+from mqdlq.words import count
+
+# The command `mqdlq backout-advice`: which queues have no working backout queue.
+
+USAGE: Final = 2
+
+
+def backout_advice(
+    connection: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONNECTION",
+            help="The id of an Airflow connection of type ibmmq: of the environment"
+            " (AIRFLOW_CONN_*), or of this Airflow.",
+        ),
+    ],
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUEUE-PATTERN",
+            help="A queue's name, or the beginning of names and an asterisk.",
+        ),
+    ] = "*",
+    *,
+    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+) -> None:
+    """Implement `mqdlq backout-advice`.
+
+    Reads BOTHRESH and BOQNAME of the local queues of a queue manager, and the attributes of their
+    backout queues, by the PCF command Inquire Queue. Nothing changes. Reports each queue without a
+    backout queue that works, and the MQSC commands that correct it. Choose BOTHRESH yourself: the
+    commands have 3 for queues that have none.
+
+    Left out are transmission queues, dynamic queues, the dead-letter queue, backout queues, state
+    queues of handlers, and the queues of IBM MQ, unless the pattern begins with SYSTEM. The column
+    Handler has the handlers of the rules directory that serve the backout queue. Handlers of other
+    queue managers, by INPUTQM or their connection, do not count.
+
+    Exit code 0 if nothing is missing; 1 if a queue has a finding, or if the queue manager does not
+    answer; 2 if the connection cannot be used.
+
+    For example:
+      mqdlq backout-advice mq_demo 'PAYMENTS.IN*'
+      mqdlq backout-advice mq_demo 'PAYMENTS.IN*' --format json
+    """
+    try:
+        settings = find_settings(connection)
+        with connect(settings) as queue_manager:
+            served, state_queues = _find_queues_of_handlers(
+                load_handlers()[0], connection, queue_manager.name
+            )
+            found = advise_on_backout(queue_manager, pattern.strip(), served, state_queues)
+    except MqDlqError as error:
+        typer.echo(f"mqdlq: {error}", err=True)
+        is_usage = isinstance(error, ConnectionSettingsError | ClientNotFoundError)
+        raise typer.Exit(USAGE if is_usage else 1) from None
+    if output is Format.JSON:
+        queues = [_as_json(one) for one in found]
+        document = {"queue_manager": queue_manager.name, "pattern": pattern, "queues": queues}
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        out = console()
+        for part in _parts(queue_manager.name, pattern, found):
+            out.print(part)
+    raise typer.Exit(int(any(one.findings for one in found)))
+
+
+def _find_queues_of_handlers(
+    handlers: Iterable[Handler], connection: str, queue_manager: str
+) -> tuple[dict[str, set[str]], set[str]]:
+    """Return the handlers of backout queues by their queue, and the state queues of all handlers.
+
+    Only handlers of this queue manager count: INPUTQM names it, or their connection does. A handler
+    without a usable connection does not count; its runs report the fault.
+    """
+    names = {connection: queue_manager}
+    served: dict[str, set[str]] = defaultdict(set)
+    state_queues = set()
+    for handler in handlers:
+        control = read_control_data(handler) or ControlData()
+        name = control.input_q_mgr.strip()
+        if not name:
+            if handler.connection not in names:
+                names[handler.connection] = _name_queue_manager(handler.connection)
+            name = names[handler.connection]
+        if name == queue_manager:
+            state_queues.add(handler.state_queue)
+            if handler.queue_kind is QueueKind.BACKOUT and control.input_q:
+                served[control.input_q].add(handler.name)
+    return served, state_queues
+
+
+def _name_queue_manager(connection: str) -> str:
+    try:
+        return find_settings(connection).queue_manager
+    except MqDlqError:
+        return ""
+
+
+def _as_json(one: BackoutAdvice) -> dict[str, Any]:
+    return {
+        "queue": one.queue,
+        "bothresh": one.threshold,
+        "boqname": one.backout_queue,
+        "handlers": list(one.handlers),
+        "findings": list(one.findings),
+        "commands": list(one.commands),
+    }
+
+
+def _parts(
+    queue_manager: str, pattern: str, found: Sequence[BackoutAdvice]
+) -> Iterator[RenderableType]:
+    faulty = [one for one in found if one.findings]
+    yield Text.assemble(
+        ("BACKOUT ADVICE", "bold"),
+        f"  {pattern} @ {queue_manager}: {count(len(found), 'queue')}, {len(faulty)} with findings",
+    )
+    if not found:
+        return
+    yield Text("")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("Queue", no_wrap=True)
+    table.add_column("BOTHRESH", justify="right")
+    table.add_column("BOQNAME", overflow="fold")
+    table.add_column("Handler", overflow="fold")
+    table.add_column("Finding", overflow="fold")
+    for one in found:
+        table.add_row(
+            Text(one.queue),
+            str(one.threshold),
+            Text(one.backout_queue or "-"),
+            Text(", ".join(one.handlers) or "-"),
+            Text("; ".join(one.findings) or "ok"),
+        )
+    yield table
+    commands = [command for one in faulty for command in one.commands]
+    if commands:
+        yield Text("\nMQSC commands that correct this:")
+        yield from (Text(f"  {command}") for command in commands)

@@ -1,0 +1,254 @@
+"""The command `mqdlq certify` and its report."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Final
+
+import typer
+
+from mqdlq.errors import MqDlqError
+from mqdlq.local.connection_store import find_settings
+from mqdlq.mqi.connect import QueueManager, connect
+from mqdlq.mqi.connecting.settings import ConnectionSettings
+from mqdlq.tools import certify as stage
+from mqdlq.tools.certify import Certification, Finding, Verdict
+
+# Interrupting a run by Ctrl-C or SIGTERM.
+
+
+class Interruption:
+    """Whether Ctrl-C or SIGTERM has come; the run ends at its next check.
+
+    An exception at any call would leave units of work open, whose messages keep a scratch queue
+    from being deleted, or Python would drop it, in a destructor. So only a second Ctrl-C or SIGTERM
+    raises KeyboardInterrupt at once, for a call that does not return.
+    """
+
+    def __init__(self) -> None:
+        self._came = False
+
+    def come(self, _number: int, _frame: FrameType | None) -> None:
+        """Take note of an interruption; the handler of SIGINT and SIGTERM."""
+        if self._came:
+            raise KeyboardInterrupt
+        self._came = True
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if an interruption has come."""
+        if self._came:
+            raise KeyboardInterrupt
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, and raise KeyboardInterrupt if an interruption has come by then."""
+        time.sleep(seconds)
+        self.check()
+
+
+@contextmanager
+def interruptible() -> Iterator[Interruption]:
+    """Let Ctrl-C and SIGTERM interrupt the block, so that the scratch queues are removed."""
+    interruption = Interruption()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, interruption.come) for number in numbers}
+    try:
+        yield interruption
+        interruption.check()
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number])
+
+
+# The report of `mqdlq certify`, as text and as JSON.
+#
+# It holds neither messages nor user ids nor hosts; names of queues and queue managers can be
+# masked.
+
+VERSION: Final = 1
+MASKED: Final = "(masked)"
+_INDENT: Final = " " * 9
+
+
+def heading(found: Certification, *, mask: bool) -> str:
+    """Return the line that begins the text."""
+    one = found.versions
+    name = MASKED if mask else one.queue_manager
+    return (
+        f"queue manager {name}, command level {one.command_level} on {one.platform},"
+        f" through {one.client} {one.client_version}; mqdlq {one.mqdlq}"
+    )
+
+
+def finding_lines(finding: Finding) -> Iterator[str]:
+    """Yield the lines of one finding."""
+    remark = f" ({finding.remark})" if finding.remark else ""
+    yield f"{finding.verdict:9}{finding.behaviour.statement}{remark}"
+    if finding.verdict is Verdict.DIFFERS:
+        yield f"{_INDENT}expected: {finding.expected}"
+        yield f"{_INDENT}seen:     {finding.seen}"
+        yield f"{_INDENT}means:    {finding.behaviour.consequence}"
+
+
+def summary(found: Certification) -> str:
+    """Return the line that ends the text."""
+    agree, differ, skipped = (found.count(verdict) for verdict in Verdict)
+    return f"{agree} agree, {differ} {'differs' if differ == 1 else 'differ'}, {skipped} skipped."
+
+
+def as_json(found: Certification, settings: ConnectionSettings, *, mask: bool) -> dict[str, Any]:
+    """Return the report for a file, which can be sent to others."""
+    one = found.versions
+    return {
+        "report": "mqdlq certify",
+        "version": VERSION,
+        "at": found.at.isoformat(timespec="seconds"),
+        "queue_manager": MASKED if mask else one.queue_manager,
+        "scratch_prefix": MASKED if mask else found.prefix,
+        "command_level": one.command_level,
+        "platform": one.platform,
+        "transport": settings.transport,
+        "client": one.client,
+        "client_version": one.client_version,
+        "mqdlq": one.mqdlq,
+        **{str(verdict): found.count(verdict) for verdict in Verdict},
+        "behaviours": [_finding_as_json(finding) for finding in found.findings],
+    }
+
+
+def _finding_as_json(finding: Finding) -> dict[str, str]:
+    shown = {
+        "name": finding.behaviour.name,
+        "statement": finding.behaviour.statement,
+        "result": str(finding.verdict),
+        "expected": finding.expected,
+        "seen": finding.seen,
+        "remark": finding.remark,
+        "means": finding.behaviour.consequence if finding.verdict is Verdict.DIFFERS else "",
+    }
+    return {name: text for name, text in shown.items() if text}
+
+
+# The command `mqdlq certify`: try on a queue manager what the handler relies on.
+
+NOT_RUN: Final = 2
+INTERRUPTED: Final = 130
+
+
+def certify(
+    connection: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONNECTION",
+            help="The id of an Airflow connection of type ibmmq: of the environment"
+            " (AIRFLOW_CONN_*), or of this Airflow.",
+        ),
+    ],
+    *,
+    prefix: Annotated[
+        str,
+        typer.Option(
+            "--scratch-prefix",
+            metavar="PREFIX",
+            help="How the names of the scratch queues begin.",
+        ),
+    ] = stage.DEFAULT_PREFIX,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write the report to a file, as JSON."),
+    ] = None,
+    mask: Annotated[
+        bool,
+        typer.Option(
+            "--mask-names", help="Leave the names of queue manager and queues out of the report."
+        ),
+    ] = False,
+    mqsc: Annotated[
+        bool,
+        typer.Option(
+            "--mqsc",
+            help="Print the MQSC commands for an administrator, and do not connect.",
+        ),
+    ] = False,
+    wait_for_quiesce: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="At the end, wait for someone to quiesce the queue manager, and observe it.",
+        ),
+    ] = 0.0,
+) -> None:
+    """Implement `mqdlq certify`.
+
+    Defines eight scratch queues through the command server of the queue manager, tries on them each
+    behaviour that the handler relies on, and deletes them, also after an interruption. No other
+    queue is opened. If the user may not define queues, an administrator defines them with the
+    commands of --mqsc; they are then emptied and kept.
+
+    The report says of each behaviour whether the queue manager agrees, and what a difference means
+    for the handler. It holds no message, no user id and no host.
+
+    Exit code 0 if no behaviour differs; 1 if one does; 2 if the behaviours could not be tried.
+
+    For example:
+      mqdlq certify mq_demo --mqsc
+    """
+    try:
+        stage.check_prefix(prefix)
+        settings = find_settings(connection)
+        if mqsc:
+            typer.echo("\n".join(stage.administrator_commands(prefix, settings.user)))
+            return
+        with interruptible() as interruption:
+            found = _certify(
+                settings, prefix, interruption, mask=mask, wait_for_quiesce=wait_for_quiesce
+            )
+        if output is not None:
+            report = as_json(found, settings, mask=mask)
+            output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+            typer.echo(f"report: {output}")
+    except MqDlqError as error:
+        typer.echo(f"mqdlq: {error}", err=True)
+        raise typer.Exit(NOT_RUN) from None
+    except KeyboardInterrupt:
+        typer.echo("mqdlq: interrupted; the scratch queues are removed or empty", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(int(found.count(stage.Verdict.DIFFERS) > 0))
+
+
+def _certify(
+    settings: ConnectionSettings,
+    prefix: str,
+    interruption: Interruption,
+    *,
+    mask: bool,
+    wait_for_quiesce: float,
+) -> stage.Certification:
+    def new_connection() -> QueueManager:
+        return connect(settings)
+
+    def show(finding: stage.Finding) -> None:
+        interruption.check()
+        typer.echo("\n".join(finding_lines(finding)))
+
+    found = stage.certify(
+        new_connection,
+        prefix,
+        user=settings.user,
+        clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
+        begin=lambda begun: typer.echo(heading(begun, mask=mask)),
+        progress=show,
+    )
+    if wait_for_quiesce:
+        typer.echo(f"waiting {wait_for_quiesce:.0f} s for the queue manager to be quiesced")
+    quiesced = stage.observe_quiescing(new_connection, wait_for_quiesce, interruption.sleep)
+    found.findings.append(quiesced)
+    show(quiesced)
+    typer.echo(summary(found))
+    return found

@@ -1,1 +1,0 @@
-"""The command `mqdlq certify` and its report."""

@@ -1,1 +1,0 @@
-"""The commands that prepare an installation: `mqdlq init` and `mqdlq connection`."""

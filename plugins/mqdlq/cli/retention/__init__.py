@@ -1,1 +1,0 @@
-"""The commands of retention: prune archive and ledger, and keep legal holds."""

@@ -1,0 +1,1 @@
+"""What holds a message back, or changes it on its way: one folder for each control."""

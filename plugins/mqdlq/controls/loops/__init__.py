@@ -1,0 +1,1 @@
+"""Recognise messages that came back after a delivery."""

@@ -1,0 +1,1 @@
+"""Repair messages: the settings of a repair, and the changes that it makes."""

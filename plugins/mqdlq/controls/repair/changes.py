@@ -1,0 +1,229 @@
+"""Find the changes that a repair makes to one message, and whether the body allows them.
+
+MQMD.Format and MQMD.CodedCharSetId describe the first part of a body. If that part is a header such
+as an MQRFH2, the header itself has the Format and the CCSID of the data after it (IBM MQ docs,
+"MQRFH2 - Rules and formatting header 2"): these cannot change without changing the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from mqdlq.controls.repair.settings import Repair, read_repair
+from mqdlq.headers import (
+    DLH_LENGTH,
+    HEADER_OF_FORMAT,
+    MessageDescriptor,
+    classify,
+    following_ccsid,
+    walk,
+)
+from mqdlq.lake import snapshot_rows
+from mqdlq.ledger import Ledger, MessageRepair, Run
+from mqdlq.model import MessageClass, Step
+from mqdlq.words import count, target
+
+COLUMNS: Final = (
+    "class",
+    "format",
+    "coded_char_set_id",
+    "dlh_format",
+    "dlh_coded_char_set_id",
+    "dlh_dest_q_name",
+    "dlh_dest_q_mgr_name",
+    "header_chain",
+    "total_length",
+)
+"""The columns of a snapshot that `find_changes` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """The bytes that are put, from `offset` of the message on, and how they are described.
+
+    `header` is the structure of the first header in them, "" if they begin with none.
+    """
+
+    offset: int
+    format: str
+    ccsid: int
+    dest_q: str
+    dest_q_mgr: str
+    header: str
+
+
+def find_changes(
+    repair: Repair, step: Step, local: str, row: Mapping[str, Any], message_id: int = 0
+) -> MessageRepair:
+    """Return the changes of one message, with a refusal if the repair cannot be made.
+
+    `row` has the columns `COLUMNS` of the message in a snapshot, and `local` is the queue manager
+    that the message is on. A Format that announces a header is accepted here; `check_body` compares
+    it with the body.
+    """
+    data = _find_data(row)
+    is_local = not step.target_q_mgr and data.dest_q_mgr == local
+    changes = MessageRepair(
+        message_id=message_id,
+        format_from=data.format,
+        format_to=data.format if repair.format is None else repair.format,
+        ccsid_from=data.ccsid,
+        ccsid_to=repair.coded_char_set_id or data.ccsid,
+        dest_q_from=data.dest_q,
+        dest_q_mgr_from=data.dest_q_mgr,
+        target_q=step.target_q,
+        target_q_mgr=local if is_local else step.target_q_mgr,
+        length=row["total_length"] - data.offset,
+    )
+    return _refused(changes, _explain_refusal(changes, data.header))
+
+
+def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> MessageRepair:
+    """Return the changes, refused if the new Format announces a header that is not in the body.
+
+    `descriptor` is the packed MQMD, `body` the whole message, with its MQDLH if it has one.
+    """
+    if changes.refusal or changes.format_from == changes.format_to:
+        return changes
+    md = MessageDescriptor.decode(descriptor)
+    found = classify(
+        body, len(body), encoding=md.encoding, ccsid=md.coded_char_set_id, format=md.format
+    )
+    chain = walk(
+        body,
+        len(body),
+        encoding=found.dlh.encoding if found.dlh else md.encoding,
+        ccsid=changes.ccsid_to,
+        format=changes.format_to,
+        offset=DLH_LENGTH if found.dlh else 0,
+    )
+    if chain.is_whole:
+        return changes
+    how = "do not begin with a valid one"
+    if chain.headers:
+        last = chain.headers[-1].structure
+        how = f"begin with a valid {last} that announces another one, which cannot be read"
+    return _refused(
+        changes,
+        f"Format {changes.format_to} announces a header, and its data {how}; a repair never changes"
+        " the body",
+    )
+
+
+def name_of_format(value: str) -> str:
+    """Return a Format as people read it: a blank one has a name, control characters are escaped."""
+    return repr(value)[1:-1] or "MQFMT_NONE"
+
+
+def _find_data(row: Mapping[str, Any]) -> _Data:
+    chain = row["header_chain"] or ()
+    if row["class"] != MessageClass.DEAD_LETTER:
+        return _Data(
+            0,
+            _strip(row["format"]),
+            row["coded_char_set_id"],
+            "",
+            "",
+            next(iter(chain), ""),
+        )
+    return _Data(
+        DLH_LENGTH,
+        _strip(row["dlh_format"]),
+        following_ccsid(row["dlh_coded_char_set_id"], row["coded_char_set_id"]),
+        _strip(row["dlh_dest_q_name"]),
+        _strip(row["dlh_dest_q_mgr_name"]),
+        next(iter(chain[1:]), ""),
+    )
+
+
+def _explain_refusal(changes: MessageRepair, header: str) -> str:
+    is_described_anew = (changes.format_from, changes.ccsid_from) != (
+        changes.format_to,
+        changes.ccsid_to,
+    )
+    if header and is_described_anew:
+        return (
+            f"its data begin with a valid {header}, which has their Format and CodedCharSetId, so"
+            " that the body would have to change; repair only the destination"
+        )
+    is_moved = (changes.dest_q_from, changes.dest_q_mgr_from) != (
+        changes.target_q,
+        changes.target_q_mgr,
+    )
+    if not is_described_anew and not is_moved:
+        return (
+            f"the repair changes nothing: Format {name_of_format(changes.format_to)},"
+            f" CodedCharSetId {changes.ccsid_to} and the destination are the same already"
+        )
+    return ""
+
+
+def _strip(value: str) -> str:
+    """Return a name as MQ reads it: up to the first NUL, without trailing blanks."""
+    return value.partition("\0")[0].rstrip(" ")
+
+
+def _refused(changes: MessageRepair, why: str) -> MessageRepair:
+    return replace(changes, refusal=why)
+
+
+def describe_changes(changes: MessageRepair) -> str:
+    """Return the planned changes of a message in one line, or why it is not repaired.
+
+    The snapshot does not show whether the body has the header that a new Format announces.
+    """
+    if changes.refusal:
+        return f"not repaired: {changes.refusal}"
+    length = count(changes.length, "byte")
+    header = HEADER_OF_FORMAT.get(changes.format_to, "")
+    is_new = header and changes.format_from != changes.format_to
+    condition = f"; only if its data begin with a valid {header}" if is_new else ""
+    return f"{describe_fields(changes)}; body unchanged, {length}{condition}"
+
+
+def describe_delivery(changes: MessageRepair) -> str:
+    """Return the words for the outcome of a message that was delivered with these changes."""
+    return f"repaired: {describe_fields(changes)}; original in the archive"
+
+
+def describe_fields(changes: MessageRepair) -> str:
+    """Return the changed fields of a message, each from and to."""
+    pairs = (
+        (
+            "Format",
+            name_of_format(changes.format_from),
+            name_of_format(changes.format_to),
+        ),
+        ("CodedCharSetId", changes.ccsid_from, changes.ccsid_to),
+        (
+            "destination",
+            target(changes.dest_q_from, changes.dest_q_mgr_from) or "none",
+            target(changes.target_q, changes.target_q_mgr),
+        ),
+    )
+    return ", ".join(f"{name}: {old} → {new}" for name, old, new in pairs if old != new)
+
+
+# The changes that a run with a repair makes to its messages, as planned or as recorded.
+
+
+def find_all_changes(
+    run: Run, steps: Mapping[int, Sequence[Step]], ledger: Ledger
+) -> dict[int, MessageRepair]:
+    """Return the changes of a run's messages by message id, in browse order; none without a repair.
+
+    `steps` are those of the run's plan by browse_seq. Changes that the run has recorded, after a
+    look at the body, replace the changes that follow from the snapshot.
+    """
+    repair, snapshot = read_repair(run.repair), ledger.snapshots.of_run(run.run_id)
+    if repair is None or snapshot is None:
+        return {}
+    ids = {one.browse_seq: one.message_id for one in ledger.messages.of_run(run.run_id)}
+    planned = {
+        ids[seq]: find_changes(repair, steps[seq][0], run.queue_manager, row, ids[seq])
+        for row in snapshot_rows(snapshot.location, ["browse_seq", *COLUMNS])
+        if (seq := row["browse_seq"]) in ids and steps.get(seq)
+    }
+    return planned | ledger.archive.repairs(run.run_id)

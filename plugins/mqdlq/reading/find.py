@@ -1,0 +1,445 @@
+"""Find messages in the snapshots of handlers by a filter, with what the ledger knows of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Final
+
+from mqdlq.causes import cause_of_row
+from mqdlq.constants import reason_text
+from mqdlq.lake import snapshot_directory
+from mqdlq.lake.row_search import (
+    Condition,
+    count_keys_by,
+    count_rows,
+    equals,
+    is_one_of,
+    search_rows,
+)
+from mqdlq.lake.storage import file_names
+from mqdlq.ledger import UNKNOWN_MESSAGE, KnownSnapshot, Ledger, MessageState
+from mqdlq.model import MessageClass, Outcome
+from mqdlq.reading.filters import (
+    FilterError,
+    MessageFilter,
+    Presence,
+    State,
+    conditions_of,
+)
+from mqdlq.rules.wildcards import fits
+from mqdlq.words import CLASSES
+
+# Messages that a search found, and one page of them.
+
+PAGE_ROWS: Final = 50
+COUNTED: Final = 10_000
+"""A page counts the messages that its filter selects up to this number."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A message in its newest full row, with what the ledger knows of it.
+
+    Identifiers are hexadecimal digits. `run_id` and `snapshot_id` are those of the row, and
+    `browse_seq` is its number there. `reason` is 0 and the destination "" without an MQDLH.
+    `format` is that of the message as it was put, `persistence` is MQMD.Persistence.
+    `outcome` is the last one, of the run `outcome_run_id`. `equals` counts messages on the queue
+    that have the same key.
+    """
+
+    handler: str
+    queue_manager: str
+    queue: str
+    snapshot_id: str
+    run_id: str
+    browse_seq: int
+    message_key: str
+    msg_id: str
+    correl_id: str
+    cls: MessageClass
+    reason: int
+    dest_q_name: str
+    dest_q_mgr_name: str
+    cause_id: str
+    application: str
+    user: str
+    format: str
+    total_length: int
+    persistence: int | None
+    put_at: datetime | None
+    dead_lettered_at: datetime | None
+    expires_at: datetime | None
+    outcome: Outcome | None
+    why: str
+    outcome_run_id: str
+    outcome_at: datetime | None
+    has_departed: bool
+    equals: int
+
+    @property
+    def since(self) -> datetime | None:
+        """When it was dead-lettered, or put if its MQDLH does not say."""
+        return self.dead_lettered_at or self.put_at
+
+    @property
+    def why_dead(self) -> str:
+        """Why it is a dead letter: its reason, or its class without a valid MQDLH."""
+        is_dead_letter = self.cls is MessageClass.DEAD_LETTER
+        return reason_text(self.reason) if is_dead_letter else CLASSES[self.cls]
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it for CSV and JSON: times in ISO 8601, enumerations as their values."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How many messages a filter selects; if it is not exact, there are at least so many."""
+
+    number: int
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPage:
+    """One page of messages; `number` is from 1.
+
+    `is_complete` is False if the search ended before it had looked at all messages, as too many
+    fit all but the state: a narrower filter sees the others.
+    """
+
+    messages: tuple[FoundMessage, ...]
+    total: Total
+    number: int
+    has_next: bool
+    is_complete: bool = True
+
+
+COLUMNS: Final = (
+    "browse_seq",
+    "message_key",
+    "class",
+    "msg_id",
+    "correl_id",
+    "put_appl_name",
+    "user_identifier",
+    "format",
+    "dlh_format",
+    "dlh_reason",
+    "dlh_dest_q_name",
+    "dlh_dest_q_mgr_name",
+    "total_length",
+    "persistence",
+    "put_at",
+    "dead_lettered_at",
+    "expires_at",
+)
+"""The columns of a snapshot that a `FoundMessage` has."""
+
+
+def found_message(
+    snapshot: KnownSnapshot, row: Mapping[str, Any], state: MessageState
+) -> FoundMessage:
+    """Return a row of a snapshot, with the state of its message."""
+    is_dead_letter = row["dlh_reason"] is not None
+    return FoundMessage(
+        handler=snapshot.handler,
+        queue_manager=snapshot.queue_manager,
+        queue=snapshot.queue,
+        snapshot_id=snapshot.snapshot_id,
+        run_id=snapshot.run_id,
+        browse_seq=row["browse_seq"],
+        message_key=row["message_key"].hex(),
+        msg_id=(row["msg_id"] or b"").hex(),
+        correl_id=(row["correl_id"] or b"").hex(),
+        cls=MessageClass(row["class"]),
+        reason=row["dlh_reason"] or 0,
+        dest_q_name=row["dlh_dest_q_name"] or "",
+        dest_q_mgr_name=row["dlh_dest_q_mgr_name"] or "",
+        cause_id=cause_of_row(row).cause_id,
+        application=row["put_appl_name"] or "",
+        user=row["user_identifier"] or "",
+        format=row["dlh_format" if is_dead_letter else "format"] or "",
+        total_length=row["total_length"],
+        persistence=row["persistence"],
+        put_at=row["put_at"],
+        dead_lettered_at=row["dead_lettered_at"],
+        expires_at=row["expires_at"],
+        outcome=state.outcome,
+        why=state.why,
+        outcome_run_id=state.run_id,
+        outcome_at=state.at,
+        has_departed=state.has_departed,
+        equals=state.occurrences,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+# Find messages in the snapshots of handlers, and join what the ledger knows of them.
+#
+# A message is found in its newest full row. Compact rows need not be read: the full row of a
+# settled
+# message is in an earlier snapshot, which pruning keeps.
+
+EXAMINED: Final = 20_000
+"""How many messages a search by state looks at, if the ledger cannot narrow it."""
+
+EXAMINED_BY_NAME: Final = 1_000_000
+"""How many rows of snapshots are counted by application."""
+
+DOWNLOADED: Final = 100_000
+"""How many messages a download has at most."""
+
+_NARROWS: Final = 2_000
+"""The ledger narrows a search by outcome if at most so many outcomes are of the kind."""
+
+_AT_ONCE: Final = 500
+_CLOCKS_DIFFER: Final = timedelta(days=1)
+"""Messages of a snapshot may have later times than the snapshot itself, by other clocks."""
+
+Found = tuple[KnownSnapshot, dict[str, Any]]
+
+
+def find_messages(
+    chosen: MessageFilter,
+    handlers: Iterable[str],
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    page: int = 1,
+) -> FoundPage:
+    """Return one page of the messages that a filter selects, of these handlers.
+
+    The messages of the newest snapshot come first, those of one snapshot in browse order. Raises
+    `FilterError` for a page beyond the last one that is counted, and `LakeError`.
+    """
+    if not 1 <= page <= COUNTED // PAGE_ROWS:
+        raise FilterError(
+            "page", f"found {page}", f"1 to {COUNTED // PAGE_ROWS}; narrow the filter"
+        )
+    search = _Search.of(chosen, handlers, ledger, lake_root)
+    start = (page - 1) * PAGE_ROWS
+    end = start + PAGE_ROWS + 1
+    found = list(islice(search.messages(end), start, end))
+    has_next = len(found) > PAGE_ROWS
+    if chosen.state is None and (has_next or (not found and page > 1)):
+        total = search.count()
+    else:
+        is_exact = not has_next and search.is_complete and (bool(found) or page == 1)
+        total = Total(start + len(found) if found else 0, is_exact)
+    return FoundPage(tuple(found[:PAGE_ROWS]), total, page, has_next, search.is_complete)
+
+
+def iterate_messages(
+    chosen: MessageFilter,
+    handlers: Iterable[str],
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    limit: int = DOWNLOADED,
+) -> Iterator[FoundMessage]:
+    """Yield the messages that a filter selects in the order of `find_messages`, some at a time.
+
+    At most `limit` are yielded. Raises `LakeError`.
+    """
+    search = _Search.of(chosen, handlers, ledger, lake_root)
+    yield from islice(search.messages(limit, examined=limit), limit)
+
+
+def find_by_keys(
+    message_keys: Sequence[str], handler: str, *, ledger: Ledger, lake_root: str
+) -> list[FoundMessage]:
+    """Return the messages of a handler with these keys (hex); unknown keys are left out.
+
+    Raises `LakeError`.
+    """
+    search = _Search.of(MessageFilter(), [handler], ledger, lake_root)
+    keys = sorted({(bytes.fromhex(key),) for key in message_keys})
+    search.conditions.append(is_one_of(keys, "message_key"))
+    return list(search.messages(DOWNLOADED))
+
+
+def count_messages(
+    chosen: MessageFilter, handlers: Iterable[str], *, ledger: Ledger, lake_root: str
+) -> Total:
+    """Count the messages that a filter without a state selects, up to `COUNTED`."""
+    return _Search.of(chosen, handlers, ledger, lake_root).count()
+
+
+def count_by_application(
+    chosen: MessageFilter, handlers: Iterable[str], *, ledger: Ledger, lake_root: str, most: int
+) -> tuple[list[tuple[str, int]], bool]:
+    """Count the messages that a filter without a state selects by application, most first.
+
+    Returns the first `most` applications, and whether all rows of the snapshots counted: at most
+    `EXAMINED_BY_NAME` of the newest do. Raises `LakeError`.
+    """
+    search = _Search.of(chosen, handlers, ledger, lake_root)
+    limit = EXAMINED_BY_NAME
+    found, rows = count_keys_by("put_appl_name", search.sizes, search.conditions, most, limit)
+    return found, rows < limit
+
+
+def find_row(
+    message_key: str, handler: str, *, ledger: Ledger, lake_root: str, columns: Sequence[str]
+) -> Found | None:
+    """Return these columns of the newest full row of a message, and its snapshot.
+
+    None if no snapshot of the handler has the message. The row is read where the ledger lists the
+    message; only a message that no run has listed is searched for. Raises `LakeError`.
+    """
+    chosen = MessageFilter(message_key=message_key)
+    search = _Search.of(chosen, [handler], ledger, lake_root)
+    places = ledger.message_states.places(handler, bytes.fromhex(message_key))
+    for snapshot_id, browse_seq in places:
+        known = search.at(snapshot_id, browse_seq)
+        if known and (found := next(known.rows(columns, 1), None)):
+            return found
+    return next(search.rows(columns, 1), None)
+
+
+@dataclass
+class _Search:
+    """A search over snapshots, newest first."""
+
+    ledger: Ledger
+    chosen: MessageFilter
+    snapshots: dict[str, KnownSnapshot]
+    conditions: list[Condition] = field(default_factory=list)
+    is_complete: bool = True
+
+    @classmethod
+    def of(
+        cls, chosen: MessageFilter, handlers: Iterable[str], ledger: Ledger, lake_root: str
+    ) -> _Search:
+        """Choose the snapshots, and narrow the search by what the ledger knows."""
+        handlers = tuple(handlers)
+        if chosen.message_key:
+            (key,) = ledger.message_keys.complete([chosen.message_key], handlers)
+            chosen = replace(chosen, message_key=key)
+        search = cls(ledger, chosen, _snapshots(chosen, handlers, ledger, lake_root))
+        search.conditions = conditions_of(chosen, search.sizes)
+        if isinstance(chosen.state, Outcome):
+            search._narrow(chosen.state)
+        return search
+
+    def _narrow(self, outcome: Outcome) -> None:
+        keys = self.ledger.message_states.with_last_outcome(outcome, _NARROWS)
+        if keys is None:
+            return
+        self.snapshots = {
+            directory: one
+            for directory, one in self.snapshots.items()
+            if keys.get((one.queue_manager, one.queue))
+        }
+        here = {(one.queue_manager, one.queue) for one in self.snapshots.values()}
+        wanted = sorted({(key,) for place in here for key in keys[place]})
+        self.conditions.append(is_one_of(wanted, "message_key"))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many full rows each snapshot has, by its directory."""
+        return {directory: one.full for directory, one in self.snapshots.items()}
+
+    def at(self, snapshot_id: str, browse_seq: int) -> _Search | None:
+        """Return the search for one row of a snapshot, None if the snapshot is not among these."""
+        here = {name: one for name, one in self.snapshots.items() if one.snapshot_id == snapshot_id}
+        conditions = [*self.conditions, equals(browse_seq, "browse_seq")]
+        return replace(self, snapshots=here, conditions=conditions) if here else None
+
+    def rows(self, columns: Sequence[str], many: int | None = None) -> Iterator[Found]:
+        """Yield the newest row of each message; a search for `many` of them takes less time."""
+        seen: set[tuple[str, str, bytes]] = set()
+        for limit in (many, None):
+            read = 0
+            for directory, row in search_rows(self.sizes, self.conditions, columns, limit=limit):
+                read += 1
+                snapshot = self.snapshots[directory]
+                key = (snapshot.queue_manager, snapshot.queue, row["message_key"])
+                if key not in seen:
+                    seen.add(key)
+                    yield snapshot, row
+            if limit is None or read < limit:
+                return  # otherwise there may be more, as some rows were of the same message
+
+    def messages(self, many: int, examined: int = EXAMINED) -> Iterator[FoundMessage]:
+        """Yield messages with their states; `many` is how many the caller reads at most."""
+        wanted = self.chosen.state
+        bound = many if wanted is None else None
+        rows = self._first(self.rows(COLUMNS, bound), bound or examined)
+        at_once = PAGE_ROWS + 1
+        while part := list(islice(rows, at_once)):
+            at_once = min(2 * at_once, _AT_ONCE)
+            states = self._states(part)
+            for found in part:
+                state = states.get(_identity(found), UNKNOWN_MESSAGE)
+                if wanted is None or _is_in(state, wanted):
+                    yield found_message(*found, state)
+
+    def count(self) -> Total:
+        """Count the messages, whatever their state, up to `COUNTED`."""
+        rows, keys = count_rows(self.sizes, self.conditions, COUNTED + 1)
+        return Total(min(keys, COUNTED), rows <= COUNTED)
+
+    def _first(self, rows: Iterator[Found], many: int) -> Iterator[Found]:
+        yield from islice(rows, many)
+        if self.chosen.state is not None:
+            self.is_complete = next(rows, None) is None
+
+    def _states(self, part: Sequence[Found]) -> dict[tuple[str, str, bytes], MessageState]:
+        keys: dict[tuple[str, str], list[bytes]] = defaultdict(list)
+        for found in part:
+            queue_manager, queue, key = _identity(found)
+            keys[queue_manager, queue].append(key)
+        return {
+            (*place, key): state
+            for place, some in keys.items()
+            for key, state in self.ledger.message_states.of_keys(*place, some).items()
+        }
+
+
+def _identity(found: Found) -> tuple[str, str, bytes]:
+    snapshot, row = found
+    return snapshot.queue_manager, snapshot.queue, row["message_key"]
+
+
+def _is_in(state: MessageState, wanted: State) -> bool:
+    if wanted is Presence.ON_QUEUE:
+        return not state.has_departed
+    if wanted is Presence.DEPARTED:
+        return state.has_departed
+    return state.outcome is (None if wanted is Presence.NO_OUTCOME else wanted)
+
+
+def _snapshots(
+    chosen: MessageFilter, handlers: Iterable[str], ledger: Ledger, lake_root: str
+) -> dict[str, KnownSnapshot]:
+    """Return the snapshots that may have such messages by their directories, newest first."""
+    found: dict[str, KnownSnapshot] = {}
+    standing: dict[tuple[str, str], set[str]] = {}
+    named = (chosen.queue_manager or "*", chosen.queue or "*")
+    for one in ledger.message_states.snapshots(handlers):
+        place = (one.queue_manager, one.queue)
+        is_too_old = chosen.since and one.taken_at < chosen.since - _CLOCKS_DIFFER
+        if is_too_old or not all(map(fits, named, place)):
+            continue
+        directory = snapshot_directory(lake_root, *place, one.snapshot_id)
+        if place not in standing:
+            standing[place] = _names_in(directory.rsplit("/", 1)[0])
+        if one.snapshot_id in standing[place]:
+            found[directory] = one
+    return found
+
+
+def _names_in(directory: str) -> set[str]:
+    with suppress(FileNotFoundError):  # the lake is another one, or was cleared
+        return set(file_names(directory, ""))
+    return set()

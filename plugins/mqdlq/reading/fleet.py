@@ -1,0 +1,612 @@
+"""Check the files of many handlers, each once for each content."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import Final, Self
+
+from mqdlq import directories
+from mqdlq.errors import HandlerError
+from mqdlq.handlers import Handler, handler_names, load_handler
+from mqdlq.handlers.checking import check_handler
+from mqdlq.ledger import LaterCount, Ledger, SettledSince
+from mqdlq.ledger.reading.later_outcomes import summed
+from mqdlq.ledger.reading.overview import OpenApproval, SeenQueue, SeenRefusal, SeenRun
+from mqdlq.model import DEPARTED, GIVEN_ACTION
+from mqdlq.reading.report import Verdict
+from mqdlq.rules import Diagnostic, Severity
+from mqdlq.words import count, moment, settled_in_words, span
+
+CHECK_FOR_S: Final = 1.0
+"""How long one request checks rules that it does not show; 1,000 tables take some seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesCheck:
+    """The findings of `mqdlq rules check` in a handler's file and its rules table."""
+
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerFile:
+    """The file of a handler in the rules directory.
+
+    `handler` is None if the file is rejected; then `fault` says why. `rules` is the check of its
+    rules, None if they are not checked yet.
+    """
+
+    name: str
+    handler: Handler | None
+    fault: str
+    rules: RulesCheck | None
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Why no run could start with these files."""
+        of_rules = self.rules.errors if self.rules is not None else ()
+        return of_rules or ((self.fault,) if self.fault else ())
+
+
+class HandlerFiles:
+    """The files of a rules directory; what is known of them is kept by the digest of their content.
+
+    `read` reads the bytes of each file, and parses the changed files.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: dict[tuple[Path, bytes], tuple[Handler | None, str]] = {}
+        self._checked: dict[tuple[Path, bytes, bytes], RulesCheck] = {}
+
+    def read(
+        self,
+        directory: Path | None = None,
+        *,
+        shown: Collection[str] = (),
+        check_for_s: float = CHECK_FOR_S,
+    ) -> dict[str, HandlerFile]:
+        """Return the files by name of the handler.
+
+        The rules of `shown` handlers are checked in any case, the others' while time is left.
+        """
+        folder = directory or directories.rules_directory()
+        until = time.monotonic() + check_for_s
+        found, loaded, checked = {}, {}, {}
+        names = handler_names(folder)
+        for name in sorted(names, key=lambda one: one not in shown):
+            path = folder / f"{name}.yaml"
+            digest = _digest(path, folder)
+            handler, fault = self._loaded.get((path, digest)) or _load(name, folder)
+            loaded[path, digest] = handler, fault
+            table = path if handler is None or handler.rules is None else folder / handler.rules
+            key = (path, digest, _digest(table, folder))
+            rules = self._checked.get(key)
+            if rules is None and (name in shown or time.monotonic() < until):
+                rules = _check(path)
+            if rules is not None:
+                checked[key] = rules
+            found[name] = HandlerFile(name, handler, fault, rules)
+        self._loaded, self._checked = loaded, checked
+        return found
+
+
+def _digest(path: Path, folder: Path) -> bytes:
+    try:
+        return hashlib.sha256(directories.read_rules_file(path, folder)).digest()
+    except OSError:
+        return b""
+
+
+def _load(name: str, folder: Path) -> tuple[Handler | None, str]:
+    try:
+        return load_handler(name, folder), ""
+    except HandlerError as error:
+        return None, error.text
+
+
+def _check(path: Path) -> RulesCheck:
+    try:
+        found = check_handler(path, directories.read_rules_file(path, path.parent))
+    except OSError as error:
+        return RulesCheck((f"{path} cannot be read: {error.strerror}",), ())
+    diagnostics = [*found.diagnostics, *(found.table.diagnostics if found.table else ())]
+    return RulesCheck(
+        tuple(_line(one) for one in diagnostics if one.severity is Severity.ERROR),
+        tuple(_line(one) for one in diagnostics if one.severity is not Severity.ERROR),
+    )
+
+
+def _line(found: Diagnostic) -> str:
+    """Return the first line of a finding: place and words, without the source below them."""
+    line = str(found).splitlines()[0]
+    return line.replace(found.path, directories.shown(found.path), 1)
+
+
+Files = Mapping[str, HandlerFile]
+
+
+# Judge the state of a handler on its queue: what needs attention, and how sure the state is.
+
+STALE_AFTER: Final = timedelta(days=1)
+"""After this time, a queue that needed nothing when it was last checked is no longer green."""
+
+REPORT_WITHIN: Final = timedelta(minutes=10)
+"""The time from a run's last browse to its report; later, the report is missing."""
+
+
+class QueueState(StrEnum):
+    """State of a handler on its queue, in order of need: its words, and its tone.
+
+    The tone is "bad", "warn", "unknown" or "good"; only "good" is shown in green.
+    """
+
+    BROKEN_FILE = "broken_file", "Handler file has errors", "bad"
+    REFUSED = "refused", "Run could not start", "bad"
+    UNACCOUNTED = "unaccounted", "Account does not add up", "bad"
+    FAILED = "failed", "Run failed", "bad"
+    INTERRUPTED = "interrupted", "Run ended without an account", "bad"
+    APPROVAL = "approval", "Waits for approval", "warn"
+    ATTENTION = "attention", "Needs attention", "warn"
+    OVERDUE = "overdue", "Run is overdue", "warn"
+    NO_FILE = "no_file", "Handler file is gone", "unknown"
+    NO_REPORT = "no_report", "No verdict recorded", "unknown"
+    NEVER_RAN = "never_ran", "Never ran", "unknown"
+    STALE = "stale", "Not checked lately", "unknown"
+    RUNNING = "running", "Running", "unknown"
+    UNCHECKED = "unchecked", "Rules not checked yet", "unknown"
+    HANDLED = "handled", "All handled", "good"
+    SETTLED = "settled", "Settled messages only", "good"
+    EMPTY = "empty", "Empty", "good"
+
+    words: str
+    tone: str
+
+    def __new__(cls, value: str, words: str = "", tone: str = "") -> Self:
+        """Make a member of its declaration; a lookup has the value only."""
+        member = str.__new__(cls, value)
+        member._value_, member.words, member.tone = value, words, tone
+        return member
+
+
+ORDER: Final = {state: rank for rank, state in enumerate(QueueState)}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fact about a handler's state, and a sentence about it."""
+
+    state: QueueState
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Everything that is known of a handler on one of its queues.
+
+    `seen` is None if it never had a run. `file` is None if the rules directory has no such file;
+    `has_files` says whether this process sees any handler files at all.
+    """
+
+    seen: SeenQueue | None
+    refusal: SeenRefusal | None
+    approvals: tuple[OpenApproval, ...]
+    file: HandlerFile | None
+    has_files: bool
+
+
+def find_states(known: Known, now: datetime) -> list[Finding]:
+    """Return what is to say of a handler on its queue, the most urgent state first."""
+    found = [*_about_file(known), *_about_runs(known, now)]
+    if known.seen is None and known.refusal is None:
+        found.append(Finding(QueueState.NEVER_RAN, "The ledger has no run of it."))
+    elif known.seen is not None:
+        found.extend(_about_queue(known.seen, found, now))
+    return sorted(found, key=lambda one: ORDER[one.state])
+
+
+def _about_file(known: Known) -> Iterator[Finding]:
+    if known.file is None:
+        if known.has_files:
+            text = "The rules directory has no such file, and the ledger has its runs."
+            yield Finding(QueueState.NO_FILE, text)
+    elif known.file.errors:
+        yield Finding(QueueState.BROKEN_FILE, known.file.errors[0])
+    elif known.file.rules is None:
+        text = "There are many rules to check; load the page again to continue."
+        yield Finding(QueueState.UNCHECKED, text)
+
+
+def _about_runs(known: Known, now: datetime) -> Iterator[Finding]:
+    last = known.seen.last if known.seen is not None else None
+    refusal = known.refusal
+    if refusal is not None and (last is None or refusal.at > last.started_at):
+        yield Finding(QueueState.REFUSED, f"{moment(refusal.at)}: {refusal.why}")
+    for approval in known.approvals:
+        text = (
+            f"A plan for {count(approval.messages, 'message')} waits since {moment(approval.at)}."
+        )
+        yield Finding(QueueState.APPROVAL, text)
+    if last is None:
+        return
+    if last.verdict == Verdict.FAILED:
+        state = QueueState.UNACCOUNTED if last.adds_up is False else QueueState.FAILED
+        yield Finding(state, last.why or last.headline)
+    elif not last.verdict:
+        yield from _without_verdict(last, now)
+    elif last.verdict == Verdict.UNFINISHED:
+        yield Finding(QueueState.INTERRUPTED, last.headline)
+    handler = known.file.handler if known.file is not None else None
+    due = handler.overdue_at(last.started_at) if handler is not None else None
+    if handler is not None and due is not None and now >= due:
+        text = f"The last run started at {moment(last.started_at)}, by schedule {handler.schedule}."
+        yield Finding(QueueState.OVERDUE, f"{text} Its DAG may be paused in Airflow.")
+
+
+def _without_verdict(run: SeenRun, now: datetime) -> Iterator[Finding]:
+    """Judge a run whose report is not recorded; a run that found no work has none."""
+    if run.look_is_work is False or run.asked_at is not None:
+        return
+    if run.end_at is not None:
+        if now - run.end_at <= REPORT_WITHIN:
+            yield Finding(QueueState.RUNNING, "The report is being written.")
+        else:
+            text = "The run closed its account, and its report is not in the ledger."
+            yield Finding(QueueState.NO_REPORT, text)
+        return
+    since = run.look_at or run.started_at
+    if now - since <= timedelta(seconds=run.max_run_time_s) + REPORT_WITHIN:
+        yield Finding(QueueState.RUNNING, f"A run is in progress since {moment(run.started_at)}.")
+    else:
+        text = f"The run of {moment(run.started_at)} has neither closed its account nor a report."
+        yield Finding(QueueState.INTERRUPTED, text)
+
+
+def _about_queue(seen: SeenQueue, found: list[Finding], now: datetime) -> Iterator[Finding]:
+    attention, since = attention_of(seen), settled_since(seen)
+    if attention:
+        verb = "needs" if attention == 1 else "need"
+        text = f"{count(attention, 'message')} {verb} attention{_as_of(seen, now)}."
+        more = f" {settled_in_words(since)}." if since else ""
+        yield Finding(QueueState.ATTENTION, text + more)
+    if any(one.state.tone != "good" for one in found):
+        return
+    whole, saw = seen.whole, last_sight_of(seen)
+    checked = checked_at(saw) if saw is not None else None
+    if whole is None or checked is None:
+        yield Finding(QueueState.NO_REPORT, "No run has looked at the whole queue.")
+        return
+    depth = depth_now(seen)
+    if now - checked > STALE_AFTER:
+        ago = span((now - checked).total_seconds())
+        yield Finding(QueueState.STALE, f"Last checked {moment(checked)}, {ago} ago.")
+    if depth == 0:
+        yield Finding(QueueState.EMPTY, f"Empty, last checked {moment(checked)}.")
+    elif whole.look_is_work is False:
+        text = f"{count(depth or 0, 'settled message')}, last checked {moment(checked)}."
+        yield Finding(QueueState.SETTLED, text)
+    else:
+        yield Finding(
+            QueueState.HANDLED, f"{settled_in_words(since)}." if since else whole.headline
+        )
+
+
+def _as_of(seen: SeenQueue, now: datetime) -> str:
+    """Return the age of a number that a newer run has not confirmed yet, "" if none has to."""
+    counted, whole = seen.counted, seen.whole
+    if counted is None or counted.end_at is None or counted == whole:
+        return ""
+    if whole is not None and whole.look_is_work is False:
+        return ""
+    ago = span((now - counted.end_at).total_seconds())
+    return f" by the account of {moment(counted.end_at)}, {ago} ago"
+
+
+def attention_of(seen: SeenQueue) -> int | None:
+    """Return how many messages of a queue need attention, None if no account says so.
+
+    They are those of the last account, less what later runs settled, and with what they opened.
+    """
+    if depth_now(seen) == 0:
+        return 0
+    counted = seen.counted
+    if counted is None or counted.attention is None:
+        return None
+    known = [one for one in seen.later if one.before is not None]
+    opened = sum(one.since.messages for one in known if one.is_open and not one.was_open)
+    settled = sum(one.since.messages for one in known if one.is_settled)
+    return max(counted.attention + opened - settled, 0)
+
+
+def settled_since(seen: SeenQueue) -> tuple[SettledSince, ...]:
+    """Return the runs that settled messages which needed attention by the last account."""
+    return summed(one.since for one in seen.later if one.is_settled)
+
+
+def oldest_of(seen: SeenQueue) -> datetime | None:
+    """Return since when the oldest remaining message is on a queue; None: none, or unknown."""
+    if depth_now(seen) == 0 or seen.counted is None:
+        return None
+    return seen.counted.oldest_left
+
+
+def last_sight_of(seen: SeenQueue) -> SeenRun | None:
+    """Return the newest run that saw the depth of a queue, None if none did."""
+    runs = (seen.last, seen.whole, seen.before, seen.closed)
+    return next((run for run in runs if run is not None and depth_of(run) is not None), None)
+
+
+def depth_now(seen: SeenQueue) -> int | None:
+    """Return the last known depth of a queue, less what left since the run that saw it looked."""
+    saw = last_sight_of(seen)
+    depth = depth_of(saw) if saw is not None else None
+    if saw is None or depth is None or saw.end_depth is not None:
+        return depth
+    left = (
+        one.since.messages
+        for one in seen.later
+        if one.since.run_id == saw.run_id and one.outcome in DEPARTED
+    )
+    return max(depth - sum(left), 0)
+
+
+def depth_of(run: SeenRun) -> int | None:
+    """Return the depth of the queue when a run last saw it; a backfill sees no queue."""
+    if run.run_type == "backfill":
+        return None
+    depths = (run.end_depth, run.look_depth, run.taken)
+    return next((depth for depth in depths if depth is not None), None)
+
+
+def checked_at(run: SeenRun) -> datetime | None:
+    """Return when a run last saw the depth of its queue."""
+    if run.run_type == "backfill":
+        return None
+    return run.end_at or run.look_at or run.taken_at
+
+
+# The fleet: a row for each handler and queue, sorted by need, filtered, and summed up.
+
+DIGEST_SHOWN: Final = 12
+"""How many digits of the rules digest a page shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Messages that arrived on a queue and departed from it since the end of the run before.
+
+    The last run booked the departures. Arrivals follow from the two depths, so messages
+    that other programs put and got in between count in neither.
+    """
+
+    arrived: int
+    departed: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRow:
+    """A handler on one of its queues; `queue` is "" if it never had a run.
+
+    `findings` begins with the most urgent one. `depth` was read at `checked_at`. `oldest` is the
+    time since when the oldest remaining message is there. A number is None if it is unknown.
+    `counted` is the run whose account counts for the whole queue, `later` what later runs did with
+    its messages, and `since` which of them settled messages that needed attention.
+    """
+
+    handler: str
+    queue_manager: str
+    queue: str
+    findings: tuple[Finding, ...]
+    depth: int | None
+    max_depth: int | None
+    checked_at: datetime | None
+    oldest: datetime | None
+    traffic: Traffic | None
+    attention: int | None
+    since: tuple[SettledSince, ...]
+    later: tuple[LaterCount, ...]
+    last: SeenRun | None
+    counted: SeenRun | None
+    refusal: SeenRefusal | None
+    approvals: tuple[OpenApproval, ...]
+    file: HandlerFile | None
+    has_files: bool
+
+    @property
+    def state(self) -> QueueState:
+        """The most urgent state."""
+        return self.findings[0].state
+
+    @property
+    def rules_name(self) -> str:
+        """The file name of the rules of the last run with a table, or of the handler's file."""
+        if (run := self._ruled) is not None:
+            return PurePath(run.rules_source).name
+        handler = self.file.handler if self.file is not None else None
+        return (handler.rules or f"{handler.name}.yaml") if handler is not None else ""
+
+    @property
+    def rules_digest(self) -> str:
+        """The beginning of the digest of these rules."""
+        return self._ruled.rules_digest[:DIGEST_SHOWN] if self._ruled is not None else ""
+
+    @property
+    def _ruled(self) -> SeenRun | None:
+        """The last run, or that of the account where the last one was given an action."""
+        last = self.last
+        return self.counted if last is not None and last.rules_source == GIVEN_ACTION else last
+
+    @property
+    def fill(self) -> float | None:
+        """The depth as a part of the maximum depth."""
+        if self.depth is None or not self.max_depth:
+            return None
+        return self.depth / self.max_depth
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFilter:
+    """The rows to show; an empty field narrows nothing. `text` is a part of a name."""
+
+    text: str = ""
+    state: str = ""
+    queue_manager: str = ""
+
+    def has(self, row: FleetRow) -> bool:
+        """Return whether a row is shown."""
+        names = (row.handler, row.queue_manager, row.queue)
+        return (
+            (not self.text or any(self.text.lower() in name.lower() for name in names))
+            and self.state in {"", row.state}
+            and self.queue_manager in {"", row.queue_manager}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSummary:
+    """The numbers of a fleet."""
+
+    handlers: int
+    queue_managers: int
+    attention: int
+    unknown: int
+    """On how many queues no account says how many messages need attention."""
+    approvals: int
+    states: Mapping[QueueState, int]
+    unchecked: int
+    """How many handlers' rules are not checked yet."""
+
+
+def read_fleet(
+    ledger: Ledger,
+    files: Mapping[str, HandlerFile],
+    may_read: Callable[[Iterable[str]], frozenset[str]],
+    now: datetime,
+) -> list[FleetRow]:
+    """Return a row for each handler and queue that a person may read, the most urgent first.
+
+    `may_read` returns which of some handlers the person may read. Handlers come from the rules
+    directory and from the ledger; a fixed number of SQL statements is executed.
+    """
+    seen, refusals = ledger.overview.queues(), ledger.overview.refusals()
+    names = {*files, *refusals, *(one.handler for one in seen)}
+    allowed = may_read(names)
+    approvals = ledger.overview.open_approvals()
+    rows = build_rows(seen, refusals, approvals, files, now=now)
+    return sort_by_need(row for row in rows if row.handler in allowed)
+
+
+def read_handler(
+    ledger: Ledger, handler: str, files: Mapping[str, HandlerFile], now: datetime
+) -> list[FleetRow]:
+    """Return a row for each queue of one handler, the most urgent first."""
+    seen = ledger.overview.queues(handler)
+    refusals = ledger.overview.refusals(handler)
+    approvals = ledger.overview.open_approvals(handler)
+    own = {name: file for name, file in files.items() if name == handler}
+    rows = build_rows(seen, refusals, approvals, own, now=now, only=handler, has_files=bool(files))
+    return sort_by_need(rows)
+
+
+def build_rows(
+    seen: Sequence[SeenQueue],
+    refusals: Mapping[str, SeenRefusal],
+    approvals: Sequence[OpenApproval],
+    files: Mapping[str, HandlerFile],
+    *,
+    now: datetime,
+    only: str = "",
+    has_files: bool | None = None,
+) -> list[FleetRow]:
+    """Return a row for each handler and queue, in no order; `only` names a handler to be listed."""
+    is_there = bool(files) if has_files is None else has_files
+    asked: dict[tuple[str, str, str], list[OpenApproval]] = {}
+    for one in approvals:
+        asked.setdefault((one.handler, one.queue_manager, one.queue), []).append(one)
+    newest: dict[str, datetime] = {}
+    for queue in seen:
+        began = queue.last.started_at
+        newest[queue.handler] = max(newest.get(queue.handler, began), began)
+    rows = []
+    for queue in seen:
+        refusal = refusals.get(queue.handler)
+        if refusal is not None and refusal.at <= newest[queue.handler]:
+            refusal = None
+        own = tuple(asked.get((queue.handler, queue.queue_manager, queue.queue), ()))
+        known = Known(queue, refusal, own, files.get(queue.handler), is_there)
+        rows.append(_row(queue.handler, known, now))
+    for name in sorted({*files, *refusals, *filter(None, [only])} - set(newest)):
+        known = Known(None, refusals.get(name), (), files.get(name), is_there)
+        rows.append(_row(name, known, now))
+    return rows
+
+
+def sort_by_need(rows: Iterable[FleetRow]) -> list[FleetRow]:
+    """Sort rows: the most urgent state, then the most messages, then the fullest queue."""
+
+    def need(row: FleetRow) -> tuple[object, ...]:
+        names = (row.handler, row.queue_manager, row.queue)
+        return ORDER[row.state], -(row.attention or 0), -(row.fill or 0), *names
+
+    return sorted(rows, key=need)
+
+
+def sum_up(rows: Sequence[FleetRow]) -> FleetSummary:
+    """Return the numbers of a fleet."""
+    counted = Counter(row.state for row in rows)
+    files = {row.handler: row.file for row in rows if row.file is not None}
+    return FleetSummary(
+        handlers=len({row.handler for row in rows}),
+        queue_managers=len({row.queue_manager for row in rows} - {""}),
+        attention=sum(row.attention or 0 for row in rows),
+        unknown=sum(bool(row.queue) and row.attention is None for row in rows),
+        approvals=sum(len(row.approvals) for row in rows),
+        states={state: counted[state] for state in QueueState if counted[state]},
+        unchecked=sum(file.rules is None for file in files.values()),
+    )
+
+
+def _row(handler: str, known: Known, now: datetime) -> FleetRow:
+    seen = known.seen
+    whole, last = (seen.whole, seen.last) if seen is not None else (None, None)
+    newest = last_sight_of(seen) if seen is not None else None
+    limits = (run.max_depth for run in (newest, whole) if run is not None)
+    return FleetRow(
+        handler=handler,
+        queue_manager=seen.queue_manager if seen is not None else "",
+        queue=seen.queue if seen is not None else "",
+        findings=tuple(find_states(known, now)),
+        depth=depth_now(seen) if seen is not None else None,
+        max_depth=next((limit for limit in limits if limit is not None), None),
+        checked_at=checked_at(newest) if newest is not None else None,
+        oldest=oldest_of(seen) if seen is not None else None,
+        traffic=traffic_of(seen) if seen is not None else None,
+        attention=attention_of(seen) if seen is not None else None,
+        since=settled_since(seen) if seen is not None else (),
+        later=seen.later if seen is not None else (),
+        last=last,
+        counted=seen.counted if seen is not None else None,
+        refusal=known.refusal,
+        approvals=known.approvals,
+        file=known.file,
+        has_files=known.has_files,
+    )
+
+
+def traffic_of(seen: SeenQueue) -> Traffic | None:
+    """Return what came and went since the run before; None if a depth or the report is missing."""
+    if seen.whole is None or seen.before is None:
+        return None
+    now, then = depth_of(seen.whole), depth_of(seen.before)
+    has_booked = bool(seen.whole.verdict) or seen.whole.look_is_work is False
+    if now is None or then is None or not has_booked:
+        return None
+    departed = max(seen.whole.departed, then - now)
+    return Traffic(now - then + departed, departed)

@@ -1,0 +1,3 @@
+"""Render a report as text, HTML and JSON."""
+
+from __future__ import annotations

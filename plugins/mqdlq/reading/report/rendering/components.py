@@ -1,0 +1,203 @@
+"""Lay out the drawings of a report: bars of outcomes, and attempts over time.
+
+Drawings are stretched to the width of the page, so they consist of rectangles.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from mqdlq import words
+from mqdlq.constants import reason_text
+from mqdlq.model import AttemptState, Outcome
+from mqdlq.reading.report import commands, controls, expiry, needs_attention, rule_counts
+from mqdlq.reading.report.grouping import BINS
+from mqdlq.reading.report.report_records import Account, RuleRow, TimelinePoint
+
+WIDTH: Final = 1000.0
+HALF: Final = 20.0
+"""The height of a lane above its base line, and below."""
+
+MISSING: Final = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a bar: an outcome or "missing", its number, its beginning and its length."""
+
+    what: str
+    messages: int
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Attempts in one period: successful ones are above the base line, others below it."""
+
+    state: AttemptState
+    attempts: int
+    at: datetime
+    x: float
+    width: float
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The attempts of one rule on one target."""
+
+    first: TimelinePoint
+    succeeded: int
+    other: int
+    columns: tuple[Column, ...]
+
+
+def segments(counts: Mapping[Outcome, int], total: int, missing: int = 0) -> tuple[Segment, ...]:
+    """Lay counts end to end; `total` is as long as the drawing is wide."""
+    return tuple(_segments([(o.value, n) for o, n in counts.items()] + [(MISSING, missing)], total))
+
+
+def _segments(parts: Sequence[tuple[str, int]], total: int) -> Iterator[Segment]:
+    x = 0.0
+    for what, messages in parts:
+        if messages > 0:
+            width = WIDTH * messages / total
+            yield Segment(what, messages, round(x, 2), round(width, 2))
+            x += width
+
+
+def account_bar(account: Account) -> tuple[Segment, ...]:
+    """Lay out the account: every outcome of the selected messages, and messages without one."""
+    total = max(account.messages, account.booked) - account.not_selected
+    return segments(account.outcomes, total, account.messages - account.booked)
+
+
+def rule_bar(row: RuleRow, longest: int) -> tuple[Segment, ...]:
+    """Draw one count against the largest of its table."""
+    return segments({row.outcome: row.messages}, longest)
+
+
+def lanes(points: Sequence[TimelinePoint]) -> tuple[Lane, ...]:
+    """Draw attempts over the time from the first to the last of them, a lane to a rule's target."""
+    if not points:
+        return ()
+    start = min(point.at for point in points)
+    whole = (max(point.at for point in points) - start).total_seconds() or 1.0
+    grouped: dict[tuple[object, ...], list[TimelinePoint]] = defaultdict(list)
+    for point in points:
+        grouped[point.rule, point.action, point.target_q, point.target_q_mgr].append(point)
+    tallest = max(_heights(members, start, whole) for members in grouped.values())
+    return tuple(_lane(members, start, whole, tallest) for members in grouped.values())
+
+
+def _place(point: TimelinePoint, start: datetime, whole: float) -> tuple[int, bool]:
+    stretch = int((point.at - start).total_seconds() / whole * (BINS - 1))
+    return stretch, point.state is AttemptState.CONFIRMED
+
+
+def _heights(points: Sequence[TimelinePoint], start: datetime, whole: float) -> int:
+    heights: dict[tuple[int, bool], int] = defaultdict(int)
+    for point in points:
+        heights[_place(point, start, whole)] += point.attempts
+    return max(heights.values())
+
+
+def _lane(points: Sequence[TimelinePoint], start: datetime, whole: float, tallest: int) -> Lane:
+    filled: dict[tuple[int, bool], float] = defaultdict(float)
+    columns = []
+    for point in points:
+        stretch, succeeded = place = _place(point, start, whole)
+        height = HALF * point.attempts / tallest
+        y = HALF - filled[place] - height if succeeded else HALF + filled[place]
+        filled[place] += height
+        step = WIDTH / BINS
+        columns.append(
+            Column(
+                point.state,
+                point.attempts,
+                point.at,
+                round(stretch * step, 2),
+                round(step * 0.8, 2),
+                round(y, 2),
+                round(height, 2),
+            )
+        )
+    good = sum(point.attempts for point in points if point.state is AttemptState.CONFIRMED)
+    return Lane(points[0], good, sum(p.attempts for p in points) - good, tuple(columns))
+
+
+# The Jinja environment of the HTML components, for the report and for other pages.
+#
+# The directory `components` has macros for outcomes, messages, rules, causes and attempts, and
+# `components.css` with the styles that they need.
+
+COMPONENTS: Final = Path(__file__).parents[1] / "components"
+
+
+def component_environment(*directories: Path) -> Environment:
+    """Return an environment that finds templates in these directories and among the components.
+
+    All text is escaped, and a name that is not defined is an error.
+    """
+    environment = Environment(
+        loader=FileSystemLoader([*directories, COMPONENTS]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "visible": words.visible,
+        "moment": words.moment,
+        "span": words.span,
+        "number": "{:,}".format,
+        "outcome": _outcome,
+        "reason": reason_text,
+        "said": _said,
+        "evidence_in_words": words.evidence_in_words,
+        "ramp_in_words": controls.ramp_in_words,
+        "repair_in_words": controls.repair_in_words,
+        "return_in_words": controls.return_in_words,
+    }
+    environment.globals |= {
+        "act_address": commands.act_address,
+        "classes": words.CLASSES,
+        "period": words.period,
+        "place": words.place,
+        "destination_of": words.destination_of,
+        "target": words.target,
+        "count": words.count,
+        "not_selected": words.not_selected,
+        "untouched_in_words": words.untouched_in_words,
+        "expiry_in_words": expiry.expiry_in_words,
+        "expired_in_words": expiry.expired_in_words,
+        "learned_in_words": words.learned_in_words,
+        "failed_in_words": rule_counts.failed_in_words,
+        "states": words.STATES,
+        "origin_in_words": needs_attention.origin_in_words,
+        "tried_in_words": needs_attention.tried_in_words,
+        "destination_in_words": needs_attention.destination_in_words,
+        "segments": segments,
+        "rule_bar": rule_bar,
+        "half": HALF,
+    }
+    return environment
+
+
+def _outcome(value: Outcome | str | None) -> str:
+    """Return an outcome in words, also one by its value in the ledger."""
+    return words.outcome_in_words(Outcome(value) if isinstance(value, str) else value)
+
+
+def _said(what: str) -> str:
+    """Return what a segment of a bar counts, in words."""
+    return words.outcome_in_words(None if what == MISSING else Outcome(what))

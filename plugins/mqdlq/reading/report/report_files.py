@@ -1,0 +1,316 @@
+"""Export the ledger's outcomes as a Parquet file for the history.
+
+Spark has no driver for the ledger's database. It reads this file, which each export replaces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mqdlq import directories
+from mqdlq.failures import Failure
+from mqdlq.lake.storage import make_directory, new_file
+from mqdlq.ledger import HistoryRow, HistoryTotal, Ledger, RecordedVerdict, Settled
+from mqdlq.model import Outcome, Verdict
+from mqdlq.reading.page_paths import Paths
+from mqdlq.reading.report.building import all_failures, ordered, read_report
+from mqdlq.reading.report.controls import ramp_in_words
+from mqdlq.reading.report.expiry import expiry_in_words
+from mqdlq.reading.report.rendering.html_report import render_html
+from mqdlq.reading.report.rendering.json_report import render_json
+from mqdlq.reading.report.rendering.markdown import failure_note, run_note
+from mqdlq.reading.report.rendering.text_report import render_text
+from mqdlq.reading.report.report_records import Report
+from mqdlq.words import visible
+
+_ROWS: Final = 10_000
+_UTC: Final = pa.timestamp("us", tz="UTC")
+OUTCOMES: Final = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("queue_manager", pa.string()),
+        ("queue", pa.string()),
+        ("message_key", pa.binary()),
+        ("residence", pa.int32()),
+        ("rules_digest", pa.string()),
+        ("dry_run", pa.bool_()),
+        ("rule", pa.int32()),
+        ("action", pa.string()),
+        ("outcome", pa.string()),
+        ("at", _UTC),
+    ]
+)
+PRUNED: Final = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("queue_manager", pa.string()),
+        ("queue", pa.string()),
+        ("rules_digest", pa.string()),
+        ("dry_run", pa.bool_()),
+        ("rule", pa.int32()),
+        ("action", pa.string()),
+        ("outcome", pa.string()),
+        ("messages", pa.int64()),
+    ]
+)
+
+
+def export_outcomes(ledger: Ledger, directory: str) -> int:
+    """Write all outcomes to `outcomes.parquet` in a directory; return how many there are.
+
+    An outcome that a later run found out replaces the booked one. The numbers of pruned runs are
+    written to `pruned.parquet` first: a run that is pruned in between is missing, not counted
+    twice. The rows are read and written a few thousand at a time; each file appears whole or not
+    at all.
+    """
+    make_directory(directory)
+    _write_list(
+        f"{directory}/pruned.parquet", PRUNED, HistoryTotal._fields, ledger.prunes.history(_ROWS)
+    )
+    rows = ledger.outcomes.history(_ROWS)
+    return _write_list(f"{directory}/outcomes.parquet", OUTCOMES, HistoryRow._fields, rows)
+
+
+def _write_list(
+    place: str, schema: pa.Schema, names: tuple[str, ...], batches: Iterable[Sequence[Any]]
+) -> int:
+    rows = 0
+    with new_file(place) as file, pq.ParquetWriter(file, schema) as parquet:
+        for batch in batches:
+            columns = dict(zip(names, zip(*batch, strict=True), strict=True))
+            table = pa.Table.from_pydict(columns, schema=schema)
+            parquet.write_table(table)
+            rows += table.num_rows
+    return rows
+
+
+# Write a report as text, HTML and JSON files.
+
+_PRIVATE_FILE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """A written report; `why` says why the run counts as failed, "" where it does not."""
+
+    text: str
+    html_path: Path
+    json_path: Path
+    failed: bool
+    why: str
+    short: str = ""
+    """Headline, reason and next step, as an alert has them."""
+    verdict: Verdict = Verdict.OK
+    headline: str = ""
+    note: Mapping[str, str] = field(default_factory=dict)
+    """The words of the run's note in Airflow, see `run_note`."""
+    adds_up: bool = True
+    """Whether the account adds up; true if there is no account."""
+    oldest_left: datetime | None = None
+    """The time since when the oldest remaining message is on the queue."""
+    expiring: str = ""
+    """Which messages expire before the next run, in words; "" if none does."""
+    expires_anew: bool = True
+    """Whether the report of the previous run did not say so of one of them."""
+    breakers: tuple[str, ...] = ()
+    """The open breakers, in words."""
+    reasons: Mapping[int, int] = field(default_factory=dict)
+    """How many messages of the snapshot have which reason in their MQDLH, 0 without one."""
+    attention: Mapping[Outcome, int] = field(default_factory=dict)
+    """How many messages with which outcome need attention."""
+
+
+def write_report(
+    run_id: str,
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    stages: Mapping[str, str],
+    clock: Callable[[], datetime],
+    failures: Sequence[Failure] = (),
+    airflow: str | None = None,
+) -> ReportFiles:
+    """Write report.html, report.json and report.txt of a run, over those of an earlier call.
+
+    Works however far the run came, also where the ledger has no such run: then `stages` (the
+    states Airflow gave the stages) and `failures` (why stages failed) are all there is.
+    `airflow` is where people reach Airflow with the operator's page: an address, "" if it is not
+    known, None without a page. Only an address makes links in the files.
+    The verdict is recorded in the ledger if it has the run. Raises LedgerError for a run id that
+    cannot name a directory.
+    """
+    directory = directories.report_directory(run_id)
+    report = read_report(
+        run_id, ledger=ledger, lake_root=lake_root, stages=stages, failures=failures, now=clock()
+    )
+    paths = Paths(airflow) if airflow else None
+    text = render_text(report, paths)
+    directories.make_private_directory(directory)
+    html_path, json_path = directory / "report.html", directory / "report.json"
+    _write(directory / "report.txt", text)
+    _write(html_path, render_html(report, paths))
+    _write(json_path, render_json(report))
+    if report.run.handler:
+        _record_verdict(report, ledger)
+    next_steps = f"Next: {report.next_steps}" if report.next_steps else ""
+    # An account that was not closed says nothing: the run broke off before its last browse.
+    closed = report.account is not None and report.account.last_browse is not None
+    return ReportFiles(
+        text,
+        html_path,
+        json_path,
+        report.failed,
+        report.why,
+        short="\n".join(filter(None, (report.headline, report.why, next_steps))),
+        verdict=report.verdict,
+        headline=report.headline,
+        note=run_note(report, None if airflow is None else Paths(airflow)),
+        adds_up=report.account is None or report.account.adds_up or not closed,
+        oldest_left=report.oldest_left,
+        expiring=expiry_in_words(report.expiry) if report.expiry is not None else "",
+        expires_anew=report.expiry is not None and report.expiry.new > 0,
+        breakers=tuple(ramp_in_words(row) for row in report.ramps if row.is_open),
+        reasons=_reasons(report),
+        attention=_attention(report),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unreported:
+    """The words of a failed run without a report: for people, and the run's note in Airflow."""
+
+    text: str
+    note: Mapping[str, str]
+
+
+def describe_unreported(stages: Mapping[str, str], failures: Sequence[Failure]) -> Unreported:
+    """Say of a run without a report why its tasks failed; ledger and lake are not read.
+
+    `failures` are the known ones, with that of the report last.
+    """
+    told = all_failures(ordered(stages), failures)
+    steps = dict.fromkeys(one.next_step for one in told if one.next_step)
+    first = (
+        "The run failed, and its report could not be written. Whether it moved messages is not"
+        " known here."
+    )
+    lines = (first, *(f"Why: {one.summary}" for one in told), *(f"Next: {one}" for one in steps))
+    notes = " ".join(map(failure_note, told))
+    text = "\n".join(map(visible, lines))
+    return Unreported(text, {"note": f"Failed. {first} {notes}", "attention": ""})
+
+
+def _record_verdict(report: Report, ledger: Ledger) -> None:
+    account, resolution = report.account, report.resolution
+    verdict = RecordedVerdict(
+        verdict=report.verdict,
+        headline=report.headline,
+        why=report.why,
+        messages=account.messages if account is not None else None,
+        adds_up=account.adds_up if account is not None else None,
+        attention=report.needs_attention,
+        resolution_median_s=resolution.median_s if resolution is not None else None,
+        resolution_p90_s=resolution.p90_s if resolution is not None else None,
+        at=report.written_at,
+    )
+    outcomes: Counter[Settled] = Counter()
+    for row in report.rules:
+        how = Settled(row.outcome, row.rule, row.action, row.target_q, row.target_q_mgr)
+        outcomes[how] += row.messages
+    ledger.accounts.record_verdict(report.run.run_id, verdict, outcomes)
+
+
+def _reasons(report: Report) -> Counter[int]:
+    counted: Counter[int] = Counter()
+    for group in report.causes:
+        counted[group.reason] += group.messages
+    if report.snapshot is not None and not report.troubles:
+        counted[0] += report.snapshot.messages - counted.total()
+    return +counted
+
+
+def _attention(report: Report) -> Counter[Outcome]:
+    counted: Counter[Outcome] = Counter()
+    for group in report.attention_groups:
+        if group.first.outcome is not None:
+            counted[group.first.outcome] += group.messages
+    return counted
+
+
+def written_stages(run_id: str) -> tuple[dict[str, str], tuple[Failure, ...]]:
+    """Return the stages' states, and why some failed, as a written report of the run has them.
+
+    Both are empty where no report was written.
+    """
+    try:
+        text = (directories.report_directory(run_id) / "report.json").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}, ()
+    document = json.loads(text)
+    return document["stages"], tuple(Failure(**one) for one in document["failures"])
+
+
+def read_ended_report(run_id: str, *, ledger: Ledger, lake_root: str, now: datetime) -> Report:
+    """Read the report of a run again, also where the files of its worker are not.
+
+    Without them the states of the stages are unknown, so the verdict, headline, reason and failures
+    come from the ledger, which recorded them.
+    """
+    stages, failures = written_stages(run_id)
+    recorded = ledger.accounts.verdict_of(run_id)
+    if not stages:
+        behind = failures_behind(recorded, ledger.runs.failures(run_id))
+        is_over = recorded is not None or ledger.runs.get(run_id) is None
+        failures = tuple(one for _, one in behind) if is_over else ()
+    report = read_report(
+        run_id, ledger=ledger, lake_root=lake_root, stages=stages, failures=failures, now=now
+    )
+    if stages or recorded is None:
+        return report
+    verdict = Verdict(recorded.verdict)
+    return replace(report, verdict=verdict, headline=recorded.headline, why=recorded.why)
+
+
+def failures_behind(
+    recorded: RecordedVerdict | None, failures: Iterable[tuple[datetime, Failure]]
+) -> list[tuple[datetime, Failure]]:
+    """Return the failures that the recorded verdict names; all of them without a verdict.
+
+    A task that failed and then succeeded is not behind it.
+    """
+    return [(at, one) for at, one in failures if recorded is None or one.summary in recorded.why]
+
+
+def latest_run_id(ledger: Ledger) -> str | None:
+    """Return the latest run, even if it failed before the ledger recorded it."""
+    latest = ledger.runs.latest()
+    written = sorted(
+        directories.home().glob("reports/*/report.json"), key=lambda p: p.stat().st_mtime
+    )
+    if written:
+        newest = written[-1].parent.name
+        at = written[-1].stat().st_mtime
+        if ledger.runs.get(newest) is None and (
+            latest is None or at > latest.started_at.timestamp()
+        ):
+            return newest
+    return None if latest is None else latest.run_id
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a private file that appears whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    temporary.replace(path)

@@ -1,0 +1,426 @@
+"""The records of ramps, breakers, returned messages and repairs in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from mqdlq.causes import Cause
+from mqdlq.failures import Failure
+from mqdlq.ledger import EvidenceCheck, LearnedCount
+from mqdlq.model import Action, AttemptState, MessageClass, Outcome, RampPhase, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RampRow:
+    """How far the ramp or the breaker of one cause and target is.
+
+    `cause` and `why` are in words; `is_open` says that the breaker has opened, and has not closed
+    since. `until` is None if the state does not depend on the time.
+    """
+
+    cause_id: str
+    cause: str
+    target_q: str
+    target_q_mgr: str
+    phase: RampPhase
+    is_open: bool
+    why: str
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnRow:
+    """Messages of a cause that came back equally often.
+
+    `why` is in words. `limit` is the number of round trips after which a message is quarantined,
+    None without the key `loops`. `quarantine_q` is the quarantine queue to which the run forwarded
+    the messages, "" if they came back less often. Quarantined messages that stay are left out: they
+    need attention.
+    """
+
+    cause_id: str
+    cause: str
+    messages: int
+    round_trips: int
+    why: str
+    limit: int | None
+    quarantine_q: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRow:
+    """Messages that a run repairs in the same way, or does not repair for the same reason.
+
+    `changes` is in words, from and to; `refusal` is "" if they can be repaired. `delivered` counts
+    the delivered messages, whose originals are in the archive, and `unknown` the messages whose
+    unit of work was interrupted and is not settled.
+    """
+
+    changes: str
+    refusal: str
+    messages: int
+    delivered: int
+    unknown: int
+
+
+# The report of one run as frozen records, before it is rendered.
+#
+# No record holds a message's body. Names from a message keep their control characters; the
+# renderers
+# make them visible.
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Which run this is; all of it is "", None or 0 where the ledger has no such run.
+
+    `started_by` names the user, schedule or command that started it, `why` the reason or ticket,
+    `ended_at` the time of the last fact the ledger has of the run, `message_keys` (hex) name the
+    only messages it was for, if any.
+    """
+
+    run_id: str
+    handler: str = ""
+    dag_run_id: str = ""
+    run_type: str = ""
+    dry_run: bool = False
+    queue_manager: str = ""
+    queue: str = ""
+    rules_source: str = ""
+    rules_digest: str = ""
+    retry_interval_s: int = 0
+    wait_s: int | None = None
+    started_by: str = ""
+    why: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    message_keys: tuple[str, ...] = ()
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds from the run's start to its last fact."""
+        if self.started_at is None or self.ended_at is None:
+            return 0.0
+        return (self.ended_at - self.started_at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFacts:
+    """The snapshot a run worked on; `messages` is its total as the ledger recorded it."""
+
+    snapshot_id: str
+    location: str
+    messages: int
+    taken_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """The plan of a run; `accepted_at` is None where it was evaluated and never accepted."""
+
+    plan_id: str
+    plan_hash: str
+    accepted_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastBrowse:
+    """The counts of the last browse; `returned` messages were booked as departed."""
+
+    depth: int
+    seen: int
+    returned: int
+    arrived: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The account of a run: the messages of the snapshot against the outcomes.
+
+    `differences` say in words what does not add up. An account without differences adds up.
+    `settled` messages kept the outcome of an earlier run.
+    `not_selected` messages are not among the outcomes: the run was for named messages, and these
+    were not named.
+    """
+
+    messages: int
+    outcomes: Mapping[Outcome, int]
+    last_browse: LastBrowse | None
+    differences: tuple[str, ...]
+    settled: int = 0
+    not_selected: int = 0
+
+    @property
+    def selected(self) -> int:
+        """How many messages the run was for."""
+        return self.messages - self.not_selected
+
+    @property
+    def booked(self) -> int:
+        """How many messages are accounted for."""
+        return sum(self.outcomes.values()) + self.not_selected
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every message is accounted for, and the queue agrees."""
+        return not self.differences
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """How many messages a rule's action on a target ended in one outcome.
+
+    `rule` is the ordinal, 0 where no rule decided; `line` and `text` are the table's own.
+    """
+
+    rule: int
+    line: int
+    text: str
+    action: str
+    target_q: str
+    target_q_mgr: str
+    outcome: Outcome
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRule:
+    """A rule that no outcome belongs to, because all its attempts on a target failed.
+
+    `reasons` counts the attempts by the reason code of their failure, 0 if there is none.
+    """
+
+    rule: int
+    line: int
+    text: str
+    action: Action
+    target_q: str
+    target_q_mgr: str
+    messages: int
+    attempts: int
+    reasons: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CauseGroup:
+    """Dead letters of one cause, and how they ended.
+
+    `dest_q_name` is generalized, such as ``AMQ.*``; `queues` is the number of different names.
+    The destinations beyond the limit are one group for each reason: their `dest_q_name` is None,
+    and their `cause_id` is "".
+    """
+
+    cause_id: str
+    reason: int
+    reason_text: str
+    meaning: str
+    kind: str
+    dest_q_name: str | None
+    dest_q_mgr_name: str
+    queues: int
+    messages: int
+    outcomes: Mapping[Outcome, int]
+    first_at: datetime | None
+    last_at: datetime | None
+
+    @property
+    def cause(self) -> Cause:
+        """The cause of its messages."""
+        names = (self.dest_q_name, self.dest_q_mgr_name)
+        return Cause(MessageClass.DEAD_LETTER, self.reason, *names)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One attempt on one message; `reason_text` is "" where it did not fail."""
+
+    rule: int
+    line: int
+    action: Action
+    target_q: str
+    target_q_mgr: str
+    state: AttemptState
+    reason: int
+    reason_text: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """A message that needs attention: what is wrong with it, what was tried, what to do next.
+
+    `outcome` is None where it has none, `cls` where the snapshot cannot be read; `reason` is 0
+    without an MQDLH. `since` is the time since when it is on the queue. `put_appl_name` and
+    `user_identifier` are the MQMD's, `format` is that of the application data, `total_length` is in
+    bytes. `command` acts on this message alone, in a POSIX shell; it is "" if no command helps.
+    """
+
+    browse_seq: int
+    msg_id: str
+    message_key: str
+    outcome: Outcome | None
+    cls: MessageClass | None
+    problem: str
+    reason: int
+    reason_text: str
+    cause: str
+    cause_id: str
+    dest_q_name: str
+    dest_q_mgr_name: str
+    dead_lettered_at: datetime | None
+    why: str
+    next_step: str
+    tried: tuple[Tried, ...]
+    since: datetime | None = None
+    put_appl_name: str = ""
+    user_identifier: str = ""
+    format: str = ""
+    total_length: int = 0
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedGroup:
+    """Equal attempts on several messages; `attempts` is the number for each message."""
+
+    first: Tried
+    attempts: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MessageGroup:
+    """Messages in the same trouble: the first speaks for all, but for browse_seqs and times.
+
+    `browse_seqs` lists them in words, `rows` has some in full. With `is_mixed` they share only the
+    outcome and the reason code, since there were too many groups. `command` acts on all of them; it
+    is "" if there are too many for a command, or no command helps.
+    """
+
+    first: MessageRow
+    messages: int
+    browse_seqs: str
+    rows: tuple[MessageRow, ...]
+    tried: tuple[TriedGroup, ...]
+    is_mixed: bool = False
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePoint:
+    """Attempts of one rule that came to the same state at about the same time."""
+
+    at: datetime
+    rule: int
+    action: Action
+    target_q: str
+    target_q_mgr: str
+    state: AttemptState
+    reason: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The seconds from arrival to departure of the messages that departed in a run."""
+
+    median_s: float
+    p90_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiringCause:
+    """Messages of one cause that expire soon: their number, and when the first one does.
+
+    `cause` is in words, with the destination.
+    """
+
+    cause_id: str
+    cause: str
+    messages: int
+    first_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """The messages that expire before the next run, and messages gone at their expiry.
+
+    `until` is when the handler's schedule starts the next run after this one, or a day after this
+    run if no clock starts it (`has_schedule`). `first_at` is None without messages; `causes` begin
+    with the largest. `expired` is the number of messages that the previous run left, whose expiry
+    has passed since and that are not in this run's snapshot: they expired, or another application
+    took them; None if that is unknown. `new` messages were not in the forecast of the previous run.
+    """
+
+    until: datetime
+    has_schedule: bool
+    messages: int
+    first_at: datetime | None
+    causes: tuple[ExpiringCause, ...]
+    expired: int | None
+    new: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything a report shows.
+
+    `stages` are the states Airflow gave the stages before this one, `failures` say why stages
+    failed, `troubles` what could not be read for this report. Of the messages that need
+    attention, `needs_attention` is the number, `attention_groups` has all of them by trouble, and
+    `attention_messages` lists some in full. `without_outcome`, `unaccounted_groups` and
+    `unaccounted` do the same for messages without an outcome. `more` says how many messages are
+    not listed, and which command lists them all; it is "" if all are listed. `oldest_left` is the
+    time since when the oldest remaining message is on the queue. `learned` has the outcomes that
+    this run corrected for earlier runs, and later runs for this one. `resolution` is None if no
+    message departed. `expiry` is None without a snapshot, and for a run for named messages. `ramps`
+    has the ramps and breakers of the run's causes, `returns` the messages that came back and are
+    not quarantined on this queue, `evidence` the checks of the queue by other records, `repairs`
+    the changes of a run with a repair.
+    """
+
+    verdict: Verdict
+    headline: str
+    why: str
+    run: RunFacts
+    stages: Mapping[str, str]
+    failures: tuple[Failure, ...]
+    troubles: tuple[str, ...]
+    snapshot: SnapshotFacts | None
+    plan: PlanFacts | None
+    account: Account | None
+    rules: tuple[RuleRow, ...]
+    failed_rules: tuple[FailedRule, ...]
+    causes: tuple[CauseGroup, ...]
+    needs_attention: int
+    attention_groups: tuple[MessageGroup, ...]
+    attention_messages: tuple[MessageRow, ...]
+    without_outcome: int
+    unaccounted_groups: tuple[MessageGroup, ...]
+    unaccounted: tuple[MessageRow, ...]
+    more: str
+    learned: tuple[LearnedCount, ...]
+    oldest_left: datetime | None
+    timeline: tuple[TimelinePoint, ...]
+    attempts: Mapping[AttemptState, int]
+    written_at: datetime
+    resolution: Resolution | None = None
+    expiry: Expiry | None = None
+    ramps: tuple[RampRow, ...] = ()
+    returns: tuple[ReturnRow, ...] = ()
+    repairs: tuple[RepairRow, ...] = ()
+    evidence: tuple[EvidenceCheck, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run counts as failed."""
+        return self.verdict is Verdict.FAILED
+
+    @property
+    def next_steps(self) -> str:
+        """What to do about the failures of stages, "" if nothing is known."""
+        return "; ".join(dict.fromkeys(one.next_step for one in self.failures if one.next_step))

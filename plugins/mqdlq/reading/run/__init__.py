@@ -1,0 +1,1 @@
+"""Read one run for its page: messages, plan, outcomes."""

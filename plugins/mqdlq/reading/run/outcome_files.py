@@ -1,0 +1,165 @@
+"""Write the outcomes of a run's messages as CSV, JSON Lines or Parquet, some rows at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mqdlq.constants import reason_text
+from mqdlq.reading.run.message_list import MessageList, OutcomeRow
+from mqdlq.words import visible
+
+_ROWS: Final = 10_000
+_UTC: Final = pa.timestamp("us", tz="UTC")
+SCHEMA: Final = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("browse_seq", pa.int64()),
+        ("message_key", pa.string()),
+        ("msg_id", pa.string()),
+        ("put_appl_name", pa.string()),
+        ("user_identifier", pa.string()),
+        ("format", pa.string()),
+        ("total_length", pa.int64()),
+        ("reason", pa.int32()),
+        ("reason_text", pa.string()),
+        ("dest_q_name", pa.string()),
+        ("dest_q_mgr_name", pa.string()),
+        ("since", _UTC),
+        ("expires_at", _UTC),
+        ("outcome", pa.string()),
+        ("why", pa.string()),
+        ("rule", pa.int32()),
+        ("rule_line", pa.int32()),
+        ("action", pa.string()),
+        ("target_q", pa.string()),
+        ("target_q_mgr", pa.string()),
+        ("attempts", pa.int32()),
+        ("at", _UTC),
+        ("is_settled", pa.bool_()),
+        ("is_known_since", pa.bool_()),
+    ]
+)
+"""The columns of every form: the fields of `OutcomeRow`, with the run and the reason in words."""
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, slots=True)
+class FileForm:
+    """A form of a file: its type for browsers, and the function that writes rows as bytes."""
+
+    media_type: str
+    write: Callable[[Iterator[list[dict[str, Any]]]], Iterator[bytes]]
+
+
+def outcome_file(
+    form: str, run_id: str, messages: MessageList, browse_seqs: Sequence[int]
+) -> Iterator[bytes]:
+    """Yield the parts of a file with the outcomes of these messages; `form` is one of `FORMS`.
+
+    Ten thousand rows are in memory at a time. The file has no bodies.
+    """
+    return FORMS[form].write(_records(run_id, messages, browse_seqs))
+
+
+def _records(
+    run_id: str, messages: MessageList, browse_seqs: Sequence[int]
+) -> Iterator[list[dict[str, Any]]]:
+    for start in range(0, len(browse_seqs), _ROWS):
+        rows = messages.rows(browse_seqs[start : start + _ROWS])
+        yield [_record(run_id, row) for row in rows]
+
+
+def _record(run_id: str, row: OutcomeRow) -> dict[str, Any]:
+    added = {"run_id": run_id, "reason_text": reason_text(row.reason) if row.reason else ""}
+    return {name: added.get(name, getattr(row, name, None)) for name in SCHEMA.names}
+
+
+def _csv(batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(SCHEMA.names)
+    for records in batches:
+        writer.writerows([csv_cell(value) for value in record.values()] for record in records)
+        yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()
+    yield text.getvalue().encode()
+
+
+def csv_cell(value: object) -> str:
+    """Return a value for a cell, in which a spreadsheet sees no formula.
+
+    Control characters are visible, as everywhere else that people read.
+    """
+    if value is None or value == "":
+        return ""
+    shown = visible(_plain(value)) if isinstance(value, str) else str(_plain(value))
+    return f"'{shown}" if isinstance(value, str) and shown.startswith(_FORMULA) else shown
+
+
+def _json_lines(batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
+    for records in batches:
+        lines = (json.dumps(_as_plain(record), ensure_ascii=False) for record in records)
+        yield "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
+
+
+def _as_plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in record.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _parquet(batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
+    sink = _Sink()
+    with pq.ParquetWriter(pa.PythonFile(sink, "w"), SCHEMA) as writer:
+        for records in batches:
+            writer.write_table(pa.Table.from_pylist(records, schema=SCHEMA))
+            yield sink.taken()
+    yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """A file whose bytes are taken while it is written."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._written = 0
+
+    def writable(self) -> bool:
+        """Say that it can be written."""
+        return True
+
+    def tell(self) -> int:
+        """Return the number of bytes written so far."""
+        return self._written
+
+    def write(self, data: Any) -> int:
+        """Hold bytes until they are taken."""
+        self._held += data
+        self._written += len(data)
+        return len(data)
+
+    def taken(self) -> bytes:
+        """Return the bytes since the last call."""
+        taken = bytes(self._held)
+        self._held.clear()
+        return taken
+
+
+FORMS: Final[Mapping[str, FileForm]] = {
+    "csv": FileForm("text/csv; charset=utf-8", _csv),
+    "jsonl": FileForm("application/x-ndjson", _json_lines),
+    "parquet": FileForm("application/vnd.apache.parquet", _parquet),
+}

@@ -1,1 +1,0 @@
-"""The state of all handlers and their queues, from the ledger and the handlers' files."""

@@ -1,0 +1,308 @@
+"""Recognise a ledger that is older than the lake or a state queue, and take it on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from mqdlq.errors import LakeError, OlderLedgerError
+from mqdlq.lake import storage
+from mqdlq.lake.archive import read_copies, time_of_copies
+from mqdlq.lake.works import RecordedWork, newest_work, record_work, recorded_restorations
+from mqdlq.ledger import CopyState, Epoch, Ledger, Restoration
+from mqdlq.model import RestorationState, WorkNumber
+from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers
+from mqdlq.stages.execute.pending_steps import load_work_list
+from mqdlq.stages.units.resources import Resources
+from mqdlq.words import count, moment, place
+
+# Find what an older ledger misses, and what it can take on of that from the lake.
+
+MOST_WORDS: Final = 5
+"""How many things a summary names."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostFile:
+    """A file of archive copies that the ledger does not know, of a run that it knows or misses.
+
+    `digests` has the copies that the ledger can take on: those of messages that it knows.
+    """
+
+    run_id: str
+    location: str
+    copies: int
+    at: datetime
+    digests: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LostRestoration:
+    """A restoration of which the ledger misses what it put; `copies` are what it was to put."""
+
+    restoration: Restoration
+    copies: Sequence[tuple[str, int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The work in the lake that a ledger misses; `works` counts it, 0 if that is unknown."""
+
+    works: int
+    files: Sequence[LostFile]
+    restorations: Sequence[LostRestoration]
+
+    @property
+    def in_words(self) -> list[str]:
+        """The missing work, and the result of taking it on."""
+        found = []
+        if self.works:
+            found.append(f"{count(self.works, 'pass or restoration', 'passes and restorations')}")
+        for file in self.files:
+            copies = count(file.copies, "archive copy", "archive copies")
+            fate = (
+                f"{len(file.digests)} of them can be taken on"
+                if file.digests
+                else f"they stay in {file.location}, and `mqdlq restore` cannot put them"
+            )
+            found.append(f"{copies} of run {file.run_id} ({fate})")
+        for lost in self.restorations:
+            to = place(lost.restoration.to_queue, lost.restoration.to_queue_manager)
+            found.append(
+                f"what restoration {lost.restoration.restoration_id} of"
+                f" {count(len(lost.copies), 'message')} to {to} put"
+            )
+        return found
+
+    @property
+    def summary(self) -> str:
+        """The first of these words, for one line."""
+        words = self.in_words
+        more = [f"and {len(words) - MOST_WORDS} more"] if len(words) > MOST_WORDS else []
+        return "; ".join([*words[:MOST_WORDS], *more]) or "nothing that the lake shows"
+
+
+def find_missing(ledger: Ledger, lake_root: str) -> Missing:
+    """Compare the lake with the ledger; archive files that the ledger does not know are read."""
+    newest, own = newest_work(lake_root), ledger.epochs.newest()
+    works = 0
+    if newest is not None and (own is None or newest.number.name == own.name):
+        works = max(0, newest.number.number - (own.number if own else 0))
+    return Missing(
+        works, tuple(_lost_files(ledger, lake_root)), tuple(_lost_restorations(ledger, lake_root))
+    )
+
+
+def _lost_files(ledger: Ledger, lake_root: str) -> Iterator[LostFile]:
+    for location in storage.matching(lake_root, "/archive/*/*.parquet"):
+        run_id, name = location.rsplit("/", 2)[-2:]
+        known = {place.rsplit("/", 1)[-1] for place in ledger.archive.locations(run_id)}
+        if name not in known and ledger.prunes.pruned_run(run_id) is None:
+            yield _read_lost_file(run_id, location, ledger)
+
+
+def _read_lost_file(run_id: str, location: str, ledger: Ledger) -> LostFile:
+    """Read a file; its copies are of the ledger's messages if it was made by the accepted plan.
+
+    A run that began again after the loss has another plan, and other messages under the same ids.
+    """
+    at = time_of_copies(location)
+    plan = ledger.plans.of_run(run_id)
+    is_of_plan = plan is not None and plan.accepted_at <= at
+    ids = {one.message_id for one in ledger.messages.of_run(run_id)} if is_of_plan else set()
+    ids -= ledger.archive.digests(run_id).keys()
+    copies, digests = 0, dict[int, str]()
+    with suppress(LakeError):  # a damaged file; its copies stay unknown
+        for copy in read_copies(location):
+            copies += 1
+            if copy.message_id in ids:
+                digests[copy.message_id] = copy.digest
+    return LostFile(run_id, location, copies, at, digests)
+
+
+def _lost_restorations(ledger: Ledger, lake_root: str) -> Iterator[LostRestoration]:
+    for held in recorded_restorations(lake_root):
+        values: dict[str, Any] = held["restoration"]
+        started_at = datetime.fromisoformat(values["started_at"])
+        restoration = Restoration(
+            **{**values, "started_at": started_at, "message_keys": tuple(values["message_keys"])}
+        )
+        states = ledger.restorations.states(restoration.restoration_id)
+        lost = [
+            (run_id, message_id, key)
+            for run_id, message_id, key in held["copies"]
+            if (run_id, message_id) not in states
+            or states[run_id, message_id].state is RestorationState.SELECTED
+        ]
+        if lost:
+            yield LostRestoration(restoration, lost)
+
+
+# Recognise a ledger that was restored from an older copy, or is not the ledger of its lake.
+
+_NO_MESSAGES: Final = hashlib.sha256().hexdigest()
+"""The digest in the marker of a unit of work that moves nothing."""
+
+
+def find_lost_work(ledger: Ledger, lake_root: str) -> RecordedWork | None:
+    """Return the newest work in the lake if the ledger does not know it, else None."""
+    found = newest_work(lake_root)
+    return None if found is None or ledger.epochs.knows(found.number) else found
+
+
+def describe_older_ledger(ledger: Ledger, lake_root: str) -> str:
+    """Return what a ledger that is older than the lake misses, "" for the newest one."""
+    try:
+        require_newest_ledger(ledger, lake_root)
+    except OlderLedgerError as error:
+        return str(error)
+    return ""
+
+
+def require_newest_ledger(ledger: Ledger, lake_root: str) -> None:
+    """Raise OlderLedgerError if the lake has work that the ledger does not know."""
+    found = find_lost_work(ledger, lake_root)
+    if found is not None:
+        raise OlderLedgerError(
+            "MQDLQ-278",
+            f"the lake {lake_root} has work that the ledger {ledger} does not know: {found.what},"
+            f" which began at {moment(found.at)}. {_explain(ledger, lake_root)}",
+        )
+
+
+def begin_work(resources: Resources, what: str, state_queue: str, markers: Markers) -> RecordedWork:
+    """Take the number of a pass or restoration, and write it to the lake before anything moves.
+
+    `what` names the run or the restoration; the caller holds the state queue. If a crash comes
+    between the two writes, the ledger knows a number that is nowhere else, which does no harm.
+    Raises OlderLedgerError if the lake or a marker has work that the ledger does not know.
+    """
+    ledger, lake_root = resources.ledger, resources.lake_root
+    require_newest_ledger(ledger, lake_root)
+    where = state_queue, resources.settings.queue_manager
+    require_known_markers(markers.markers(), ledger, lake_root, where)
+    at = resources.clock()
+    begun = RecordedWork(ledger.epochs.next_number(at), what, at)
+    record_work(lake_root, begun)
+    return begun
+
+
+def require_known_markers(
+    standing: Sequence[Marker], ledger: Ledger, lake_root: str, where: tuple[str, str]
+) -> None:
+    """Raise OlderLedgerError for a marker of a unit that the ledger lost and has not taken on.
+
+    `where` are the state queue and its queue manager.
+    """
+    for marker in standing:
+        if not is_known(marker, ledger) and not is_taken_on(marker, ledger):
+            raise OlderLedgerError(
+                "MQDLQ-626",
+                f"the state queue {where[0]} of queue manager {where[1]} has the marker of a unit"
+                f" of work of {marker.run_id} that the ledger {ledger} does not know."
+                f" {_explain(ledger, lake_root)}",
+            )
+
+
+def is_known(marker: Marker, ledger: Ledger) -> bool:
+    """Whether the ledger recorded the unit of a marker; each unit is recorded before its commit.
+
+    A restoration records no unit that puts nothing, and a prune removes the units of a run.
+    """
+    if marker.plan_id != RESTORATION_MARKER:
+        is_pruned = ledger.prunes.pruned_run(marker.run_id) is not None
+        return is_pruned or bool(ledger.attempts.of_unit(marker.unit))
+    states = ledger.restorations.states(marker.run_id)
+    is_empty = marker.messages == _NO_MESSAGES
+    return bool(states) and (is_empty or marker.unit in {one.unit for one in states.values()})
+
+
+def is_taken_on(marker: Marker, ledger: Ledger) -> bool:
+    """Whether a person took the ledger on after the unit of a marker that it does not know."""
+    newest = ledger.epochs.newest()
+    try:
+        return newest is not None and WorkNumber.parse(marker.work).epoch < newest.epoch
+    except ValueError:
+        return False
+
+
+def _explain(ledger: Ledger, lake_root: str) -> str:
+    missing = find_missing(ledger, lake_root).summary
+    return (
+        "The ledger was restored from an older copy, or is another one:"
+        f" {_last(ledger.epochs.newest())}. It misses: {missing}. Nothing is moved until you put"
+        " the newer ledger back, or take this one on: `mqdlq ledger take-on --why REASON`"
+    )
+
+
+def _last(newest: Epoch | None) -> str:
+    if newest is None:
+        return "it has begun no work"
+    return f"its last work began at {moment(newest.worked_at)}"
+
+
+# Take on an older ledger: begin an epoch, and record what the lake knows of the lost time.
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOn:
+    """The epoch that began, and what the ledger missed."""
+
+    epoch: Epoch
+    missing: Missing
+
+
+def take_on(
+    ledger: Ledger, lake_root: str, *, who: str, why: str, clock: Callable[[], datetime]
+) -> TakenOn:
+    """Begin an epoch: from now on this ledger is the newest one of its lake and state queues.
+
+    The ledger records the archive copies of messages that it knows, and copies that a lost
+    restoration was to put as `unknown`, so that they are not put again unless a person asks for
+    that. Moves are taken on later, from the markers that the next pass finds. If a crash comes in
+    between, the same call records the rest. It may be called although nothing is missing: then only
+    the state queues may show what the ledger lost.
+    """
+    missing, newest = find_missing(ledger, lake_root), newest_work(lake_root)
+    for file in missing.files:
+        _take_on_copies(file, ledger, lake_root)
+    now = clock()
+    for lost in missing.restorations:
+        _take_on_restoration(lost, ledger, now)
+    above = newest.number.epoch if newest is not None else 0
+    epoch = ledger.epochs.begin(above, who, why, missing.summary, now)
+    record_work(lake_root, RecordedWork(epoch.last, f"epoch {epoch.epoch}, taken on by {who}", now))
+    return TakenOn(epoch, missing)
+
+
+def _take_on_copies(file: LostFile, ledger: Ledger, lake_root: str) -> None:
+    run = ledger.runs.get(file.run_id)
+    if run is None or not file.digests:
+        return
+    items = load_work_list(run, ledger, lake_root).items if run.repair else []
+    changes = [
+        item.changes
+        for item in items
+        if item.changes is not None and item.message.message_id in file.digests
+    ]
+    ledger.archive.record(run.run_id, file.location, file.digests, file.at, changes)
+
+
+def _take_on_restoration(lost: LostRestoration, ledger: Ledger, now: datetime) -> None:
+    """Record as unknown the copies of a restoration that the ledger has."""
+    runs = dict.fromkeys(run_id for run_id, _, _ in lost.copies)
+    held = [copy for run_id in runs for copy in ledger.archive.copies(run_id=run_id)]
+    wanted = set(lost.copies)
+    copies = [one for one in held if (*one.key, one.message_key.hex()) in wanted]
+    if not copies:
+        return
+    name = lost.restoration.restoration_id
+    if ledger.restorations.get(name) is None:
+        ledger.restorations.record(lost.restoration, copies)
+    why = f"recorded on {moment(now)} from the lake, after an older copy of the ledger was restored"
+    states = [CopyState(*one.key, RestorationState.UNKNOWN, now, why=why) for one in copies]
+    ledger.restorations.add_states(name, states)

@@ -1,1 +1,0 @@
-"""Report what the controls and the repair of a run did."""

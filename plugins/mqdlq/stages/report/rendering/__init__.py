@@ -1,1 +1,0 @@
-"""Render a report as text, HTML and JSON."""

@@ -1,1 +1,0 @@
-"""A change of a rules table: added rules, their place, and a backtest over stored snapshots."""

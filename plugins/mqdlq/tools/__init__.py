@@ -1,0 +1,1 @@
+"""What experts start by hand; the handler's runs need none of it."""

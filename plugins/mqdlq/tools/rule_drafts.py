@@ -1,0 +1,280 @@
+"""A change of a rules table: added rules, their place, and a backtest over stored snapshots."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+from io import StringIO
+from typing import Final
+
+from mqdlq import lake
+from mqdlq.causes import Cause
+from mqdlq.lake import Snapshot
+from mqdlq.model import Action
+from mqdlq.rules import (
+    Diagnostic,
+    Rule,
+    RulesTable,
+    Severity,
+    check,
+    matches,
+    matching_rules,
+    with_nuls_as_blanks,
+)
+from mqdlq.rules.lint import Code, review
+from mqdlq.rules.lint.reach import rule_covers
+from mqdlq.tools.backtest import Backtest
+from mqdlq.words import count, period, place, visible
+
+# Describe a proposed change of a rules table for its reviewers.
+
+_MOST_CELLS = 20
+
+
+def describe_change(name: str, cause: Cause, proposal: Proposal, tested: Backtest) -> str:
+    """Return a text for a merge request that adds rules for a cause to the table `name`."""
+    where = "" if cause.dest_q_name is None else place(cause.dest_q_name, cause.dest_q_mgr_name)
+    subject = f"Handle {cause.reason_text}" + (f" at {where}" if where else "")
+    at = f"at line {proposal.first}"
+    if proposal.table.extensions:
+        at = f"before rule {proposal.before.ordinal}" if proposal.before else "at the end"
+    lines = [subject, "", f"Adds to {visible(name)}, {at}:", ""]
+    lines += [f"    {line.rstrip()}" for line in proposal.added_text.splitlines()]
+    lines += ["", *_describe_backtest(tested), "", *_describe_findings(proposal)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _describe_backtest(tested: Backtest) -> list[str]:
+    used, found = tested.snapshots.used, tested.treatments
+    if not used:
+        return ["Not backtested: there is no snapshot."]
+    when = period(used[-1].manifest.taken_at, used[0].manifest.taken_at)
+    tested_with = f"{count(len(used), 'snapshot')}, taken {when}"
+    result = f"{found.different:,} of {count(found.messages, 'message')} treated differently."
+    lines = [f"Backtest over {tested_with}: {result}"]
+    lines += [
+        f"- {cell.messages:,}: {cell.old} -> {cell.new}" for cell in found.cells[:_MOST_CELLS]
+    ]
+    if len(found.cells) > _MOST_CELLS:
+        lines.append(f"- and {count(len(found.cells) - _MOST_CELLS, 'other change')}")
+    if tested.snapshots.skipped:
+        lines.append(f"Skipped: {count(len(tested.snapshots.skipped), 'snapshot')}.")
+    return lines
+
+
+def _describe_findings(proposal: Proposal) -> list[str]:
+    new = [one.diagnostic for one in proposal.findings if one.is_new]
+    if not new:
+        return ["The rules bring no warning of the linter."]
+    lines = ["Warnings of the linter:"]
+    return lines + [f"- line {one.line}: {one.message} [{one.code}]" for one in new]
+
+
+# Insert rules into the text of a rules table, and keep every other line as it is.
+
+_COMMENT: Final = "*"
+_BLANKS: Final = " \t\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """A table's text with inserted lines: `lines` of them, the first at `line` (from 1)."""
+
+    text: str
+    line: int
+    lines: int
+
+
+def find_place(
+    table: RulesTable, added: RulesTable, stored: Iterable[Snapshot], *, nul_as_blank: bool = False
+) -> Rule | None:
+    """Return the rule before which added rules belong, or None for the end of the table.
+
+    It is the first rule that a message of the snapshots tries today, of the messages that the added
+    rules match. Without such a message, it is the first rule that matches every message of an added
+    rule. An IGNORE that matches only some messages of the added rules is an exception that someone
+    made, for example for messages under legal hold: it stays before the added rules. Raises
+    `LakeError`.
+    """
+    takers = [
+        rule
+        for rule in table.rules
+        if rule.action is not Action.IGNORE or _covers_one_of(rule, added)
+    ]
+    columns = sorted({"message_key", "class", *table.columns, *added.columns})
+    seen: set[tuple[object, ...]] = set()
+    found: list[Rule] = []
+    for _, row in lake.newest_rows(stored, columns):
+        values = (*table.key_of(row), *added.key_of(row))
+        if not table.acts_on(row["class"]) or values in seen:
+            continue
+        seen.add(values)
+        compared = with_nuls_as_blanks(row) if nul_as_blank else row
+        if matching_rules(added, compared):
+            found += [rule for rule in takers if matches(rule, compared)][:1]
+    if not found:
+        found = [rule for rule in takers if _covers_one_of(rule, added)]
+    return min(found, key=lambda rule: rule.ordinal, default=None)
+
+
+def _covers_one_of(rule: Rule, added: RulesTable) -> bool:
+    return any(rule_covers(rule, one) for one in added.rules)
+
+
+def insert_rules(table_text: str, added_text: str, before: Rule | None) -> Insertion:
+    """Insert rules before a rule of a table, or at its end; return the text of the whole table.
+
+    The comment lines directly above a rule belong to the rule and stay with it. Comments at the
+    beginning of the file belong to the file: the rules follow these comments.
+    """
+    lines = _lines(table_text)
+    end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += end
+    place = len(lines) if before is None else _find_line(lines, before)
+    added = [line.rstrip(_BLANKS) + end for line in _lines(added_text)]
+    return Insertion("".join([*lines[:place], *added, *lines[place:]]), place + 1, len(added))
+
+
+def diff_tables(name: str, old: str, new: str) -> str:
+    """Return the unified diff of two texts of a table, which `git apply` and `patch -p1` read."""
+    before, after = _lines(old), _lines(new)
+    if before and not before[-1].endswith("\n"):
+        before[-1] += "\n"
+    return "".join(unified_diff(before, after, f"a/{name}", f"b/{name}"))
+
+
+def _lines(text: str) -> list[str]:
+    """Split a text at LF only, as tables are read; each line keeps its end."""
+    return list(StringIO(text, newline="\n"))
+
+
+def _find_line(lines: list[str], rule: Rule) -> int:
+    """Return the number of lines before the rule's entry and the comments that belong to it."""
+    start = rule.line - 1
+    place = start
+    while place and lines[place - 1].startswith(_COMMENT):
+        place -= 1
+    return start if place == 0 else place
+
+
+# A proposed rules table: a table with added rules, its findings and its difference.
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A warning about the proposed table; `is_new` if today's table does not have it."""
+
+    diagnostic: Diagnostic
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The proposed table as text: `text`, with the added rules from line `first` to line `last`.
+
+    The rules stand before the rule `before` of today's table, or at its end. `diff` is the unified
+    diff from today's table. With extensions, `text` is frozen and no file may have it (ADR 0027):
+    only the added rules are for people.
+    """
+
+    table: RulesTable
+    text: str
+    first: int
+    last: int
+    before: Rule | None
+    findings: tuple[Finding, ...]
+    diff: str
+
+    @property
+    def added_text(self) -> str:
+        """The text of the added rules."""
+        lines = self.text.split("\n")[self.first - 1 : self.last]
+        return "".join(f"{line}\n" for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRules:
+    """The errors of added rules; their lines and columns count in the added text."""
+
+    errors: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableInUse:
+    """The table of a handler's newest run: its name, its text, and the queue it is for."""
+
+    name: str
+    text: str
+    table: RulesTable
+    queue_manager: str
+    queue: str
+    nul_as_blank: bool = False
+
+
+def propose(
+    today: TableInUse,
+    added_text: str,
+    stored: Sequence[Snapshot],
+    *,
+    before: int | None = None,
+) -> Proposal | RejectedRules:
+    """Add rules to a table, and check the result.
+
+    `before` is the ordinal of the rule that follows the added rules, 0 for the end of the table;
+    without it, the messages of the snapshots decide (see `find_place`). Raises `LakeError`.
+    """
+    added_text = added_text.replace("\r\n", "\n").strip("\n") + "\n"
+    added = check(added_text, "<rule>")
+    if added.table is None:
+        return RejectedRules(_errors(added.diagnostics))
+    if before is None:
+        place = find_place(today.table, added.table, stored, nul_as_blank=today.nul_as_blank)
+    else:
+        place = next((rule for rule in today.table.rules if rule.ordinal == before), None)
+    inserted = insert_rules(today.text, added_text, place)
+    last = inserted.line + inserted.lines - 1
+    queue = {"queue": today.queue, "queue_manager": today.queue_manager}
+    result = review(inserted.text, today.name, today.table.queue_kind, **queue, frozen=True)
+    if result.table is None:
+        return RejectedRules(
+            tuple(
+                replace(one, line=one.line - inserted.line + 1)
+                for one in _errors(result.diagnostics)
+            )
+        )
+    unchanged = review(today.text, today.name, today.table.queue_kind, **queue, frozen=True)
+    known = Counter(map(_identity, unchanged.diagnostics))
+    return Proposal(
+        result.table,
+        inserted.text,
+        inserted.line,
+        last,
+        place,
+        tuple(_findings(result.diagnostics, known)),
+        diff_tables(today.name, today.text, inserted.text),
+    )
+
+
+def _findings(found: Sequence[Diagnostic], known: Counter[tuple[str, str]]) -> list[Finding]:
+    findings = []
+    for diagnostic in found:
+        identity = _identity(diagnostic)
+        findings.append(Finding(diagnostic, is_new=not known[identity]))
+        known[identity] -= bool(known[identity])
+    return findings
+
+
+def _identity(diagnostic: Diagnostic) -> tuple[str, str]:
+    """Return the same for a finding in both tables, whose lines differ.
+
+    That a table has no catch-all rule is a finding about the whole table, at its last rule.
+    """
+    is_of_table = diagnostic.code == Code.NO_CATCH_ALL
+    return diagnostic.code, "" if is_of_table else diagnostic.source
+
+
+def _errors(found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(one for one in found if one.severity is Severity.ERROR)

@@ -1,1 +1,0 @@
-"""History of a handler, as charts."""

@@ -1,1 +1,0 @@
-"""Overview of all handlers, and a handler's home."""

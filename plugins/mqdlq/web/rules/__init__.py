@@ -1,1 +1,0 @@
-"""Rules tables of a handler: the text, the findings, and the use of each rule."""

@@ -1,0 +1,172 @@
+"""Test that each cause in a snapshot is described: senders, expiry, rules and outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqdlq.causes import find_cause
+from mqdlq.errors import LakeError
+from mqdlq.lake import Snapshot, remove_snapshot
+from mqdlq.model import Outcome, QueueKind
+from mqdlq.reading.cause_profiles import CauseProfile, Expiry, profile_causes
+from tests.support.world import NOON, World
+
+RULES = "REASON(MQRC_Q_FULL) ACTION(RETRY)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)\n"
+FULL = find_cause("dead_letter", 2053, "PAYMENTS", "QM1").cause_id
+MISSING = find_cause("dead_letter", 2085, "ORDERS", "QM1").cause_id
+UNKNOWN = find_cause("dead_letter", 2085, "ELSEWHERE", "QM1").cause_id
+STRAY = find_cause("no_dlh", 0, "", "").cause_id
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    with (world := World(tmp_path)).ledger:
+        yield world
+
+
+def profiles(world: World, run_id: str = "run-1", **options: Any) -> dict[str, CauseProfile]:
+    run = world.ledger.runs.get(run_id)
+    assert run is not None
+    taken = world.recorded_snapshot(run_id)
+    found = profile_causes(run, taken, NOON, ledger=world.ledger, **options)
+    return dict(found.causes)
+
+
+def fill(world: World) -> None:
+    for number in range(3):
+        world.dead_letter(bytes([number]), PutApplName=b"billing", UserIdentifier=b"ann")
+    world.dead_letter(b"x", dest_q="ORDERS", reason=2085, PutApplName=b"web")
+    world.dead_letter(b"y", dest_q="ELSEWHERE", reason=2085)
+    world.put("DLQ", b"no header")
+
+
+def test_the_rule_that_messages_try_first_is_counted(world: World) -> None:
+    fill(world)
+    world.plan(RULES)
+
+    found = profiles(world)
+
+    assert {cause_id: dict(one.handled_by) for cause_id, one in found.items()} == {
+        FULL: {1: 3},
+        MISSING: {2: 1},
+        UNKNOWN: {0: 1},
+        STRAY: {0: 1},
+    }
+    assert (found[UNKNOWN].unmatched, found[FULL].unmatched) == (1, 0)
+
+
+def test_outcomes_are_counted_by_the_rule_that_decided(world: World) -> None:
+    fill(world)
+    world.handle(RULES)
+
+    found = profiles(world)
+
+    assert found[FULL].endings == {(1, Outcome.DELIVERED): 3}
+    assert found[MISSING].endings == {(2, Outcome.FORWARDED): 1}
+    assert found[UNKNOWN].outcomes == {Outcome.UNMATCHED: 1}
+    assert [found[one].needs_attention for one in (FULL, UNKNOWN, STRAY)] == [0, 1, 1]
+
+
+def test_rules_of_a_backout_queue_handle_the_messages_without_an_mqdlh(world: World) -> None:
+    world.mqsc("DEFINE QLOCAL(BACKOUT)")
+    world.put("BACKOUT", b"x", Format=b"MQSTR   ", PutApplName=b"orders")
+    world.put("BACKOUT", b"y", PutApplName=b"quotes")
+    world.handle(
+        "INPUTQ(BACKOUT)\nFORMAT(MQSTR) ACTION(FWD) FWDQ(PARKED)\n", queue_kind=QueueKind.BACKOUT
+    )
+
+    found = profiles(world)[STRAY]
+
+    assert dict(found.handled_by) == {1: 1, 0: 1}
+    assert found.outcomes == {Outcome.FORWARDED: 1, Outcome.UNMATCHED: 1}
+    assert (dict(found.formats), set(found.applications)) == (
+        {"MQSTR": 1, "": 1},
+        {"orders", "quotes"},
+    )
+
+
+def test_a_run_without_outcomes_has_none_counted(world: World) -> None:
+    fill(world)
+    world.plan(RULES)
+
+    assert profiles(world)[FULL].endings == {(0, None): 3}
+
+
+def test_a_dry_run_alone_needs_no_attention(world: World) -> None:
+    fill(world)
+    world.handle(RULES, dry_run=True)
+
+    found = profiles(world)
+
+    assert found[FULL].outcomes == {Outcome.NOT_ATTEMPTED: 3}
+    assert found[FULL].needs_attention == 0
+
+
+def test_settled_messages_keep_the_outcome_of_an_earlier_run(world: World) -> None:
+    fill(world)
+    world.handle(RULES)
+    world.dead_letter(b"new", dest_q="ELSEWHERE", reason=2085)
+    world.handle(RULES)
+
+    assert profiles(world, "run-2")[UNKNOWN].outcomes == {Outcome.UNMATCHED: 2}
+
+
+def test_senders_and_samples_are_those_of_the_messages(world: World) -> None:
+    fill(world)
+    world.plan(RULES)
+
+    found = profiles(world)[FULL]
+
+    assert (dict(found.applications), dict(found.users)) == ({"billing": 3}, {"ann": 3})
+    assert (dict(found.destinations), dict(found.formats)) == ({"PAYMENTS": 3}, {"MQSTR": 3})
+    assert [sample.application for sample in found.samples] == ["billing"] * 3
+    assert len({sample.message_key for sample in found.samples}) == 3
+
+
+def test_generated_queues_are_one_cause_with_several_destinations(world: World) -> None:
+    for number in range(3):
+        world.dead_letter(bytes([number]), dest_q=f"AMQ.5F2A6C7E2103{number:04}")
+    world.plan(RULES)
+
+    (found,) = profiles(world).values()
+
+    assert (found.messages, len(found.destinations)) == (3, 3)
+
+
+def test_expiry_is_counted_up_to_an_hour_the_morning_and_a_day(world: World) -> None:
+    for seconds in (1800, 7200, 20 * 3600, 72 * 3600):
+        world.dead_letter(str(seconds).encode(), Expiry=seconds * 10)
+    world.dead_letter(b"for good")
+    world.plan(RULES)
+
+    found = profiles(world)[FULL]
+
+    # It is noon: the night ends at 6:00, eighteen hours later.
+    assert found.expiry == Expiry(hour=1, night=2, day=3, later=1, never=1)
+
+
+def test_no_more_messages_are_read_than_the_bound(world: World) -> None:
+    fill(world)
+    execution = world.plan(RULES)
+
+    found = profile_causes(
+        execution.run, world.recorded_snapshot("run-1"), NOON, ledger=world.ledger, most=2
+    )
+
+    assert (found.read, found.messages, found.is_partial) == (2, 6, True)
+
+
+def test_a_pruned_snapshot_is_an_error(world: World) -> None:
+    fill(world)
+    execution = world.plan(RULES)
+    taken = world.recorded_snapshot("run-1")
+    remove_snapshot(world.lake_root, Snapshot.at(taken.location))
+
+    with pytest.raises(LakeError, match="is not a snapshot"):
+        profile_causes(execution.run, taken, NOON + timedelta(1), ledger=world.ledger)
