@@ -1,1 +1,1 @@
-"""What holds a message back, or changes it on its way: one folder for each control."""
+"""Controls hold messages back, or change them on their way: one folder for each control."""

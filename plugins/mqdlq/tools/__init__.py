@@ -1,1 +1,1 @@
-"""What experts start by hand; the handler's runs need none of it."""
+"""Tools that experts start by hand; no run of a handler needs them."""
