@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
 from mqdlq.lake import PlanDescription, StepCount
+from mqdlq.lake.files import DigestedFile
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, QueueKind, Step
 from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
@@ -270,7 +271,14 @@ def test_a_snapshot_that_contradicts_its_description_is_refused(
 def test_a_snapshot_without_a_column_of_the_rules_is_refused(tmp_path: Path) -> None:
     snapshot = take_snapshot(str(tmp_path), [dead_letter(0)], RULES)
     part = Path(snapshot) / "headers" / "part-00000.parquet"
-    pq.write_table(pq.read_table(part).drop_columns(["dlh_reason", "reply_to_q"]), part)
+    table = pq.read_table(part).drop_columns(["dlh_reason", "reply_to_q"])
+    with part.open("wb") as file:
+        written = DigestedFile(file)
+        pq.write_table(table, written)
+    manifest = Path(snapshot) / "_MANIFEST.json"
+    described = json.loads(manifest.read_text())
+    described["files"] = {"headers/part-00000.parquet": asdict(written.digest)}
+    manifest.write_text(json.dumps(described))
 
     with pytest.raises(LakeError) as caught:
         evaluate(snapshot, plan=str(tmp_path / "plan"))

@@ -284,7 +284,7 @@ KEY = "0" * 64
             {
                 "action": "ACTION(RETRY)",
                 "message_keys": [KEY],
-                "repair": {"CodedCharSetId": 1208},
+                "repair": {"coded_char_set_id": 1208},
                 "why": "ticket 4711",
             },
             (
@@ -408,7 +408,7 @@ def test_a_watched_process_ends_with_its_children_when_its_parent_ends() -> None
             ["small", "--conf", "x"],
             ("--conf is not JSON: Expecting value: line 1 column 1 (char 0) [MQDLQ-912]"),
         ),
-        (["large"], "RULES/large.yaml: no such handler; configured are: small [MQDLQ-303]"),
+        (["large"], "RULES/large.yaml: no such handler; configured are: NAMES [MQDLQ-303]"),
     ],
 )
 def test_an_unknown_handler_or_invalid_conf_is_refused_in_one_line(
@@ -419,5 +419,7 @@ def test_an_unknown_handler_or_invalid_conf_is_refused_in_one_line(
 
     refused = CliRunner().invoke(app, arguments, env=place.environment())
 
-    assert refused.exit_code == 2
-    assert refused.stderr == text.replace("RULES", f"{place.directory}/rules") + "\n"
+    rules = place.directory / "rules"
+    configured = ", ".join(sorted(file.stem for file in rules.glob("*.yaml")))
+    said = text.replace("RULES", str(rules)).replace("NAMES", configured)
+    assert (refused.exit_code, refused.stderr) == (2, f"{said}\n")
