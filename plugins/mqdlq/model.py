@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
 from typing import Final, Self
 
-from mqdlq.renamed import STORED
-
 GIVEN_ACTION: Final = "the parameter action"
 """The source of a run's rules if they are one action, given for messages by name."""
 
@@ -60,15 +58,7 @@ class PutAuthority(StrEnum):
     CTX = "CTX"
 
 
-class _Stored(StrEnum):
-    """Values that plans and snapshots hold, also under old names."""
-
-    @classmethod
-    def _missing_(cls, value: object) -> Self | None:
-        return next((one for one in cls if one == STORED.get(str(value))), None)
-
-
-class Disposition(_Stored):
+class Disposition(StrEnum):
     """The decision of a plan about a message."""
 
     PLANNED = "planned"
@@ -119,7 +109,7 @@ _HANDLED: Final = Trait.DEPARTED | Trait.SUCCEEDED
 _OPEN: Final = Trait.STAYS | Trait.NEEDS_ATTENTION
 
 
-class Outcome(_Stored):
+class Outcome(StrEnum):
     """Result of a message of a snapshot in a run: exactly one of these.
 
     A declaration has the value in the ledger, the words in reports, the traits, and the plan's

@@ -26,8 +26,6 @@ TARGET_COLUMNS: Final = tuple(_COLUMNS.values())
 
 MESSAGES_TO_A_BUCKET: Final = 4096
 STEP_FIELDS: Final = tuple(field.name for field in fields(Step))
-_HASHED: Final = {"unmatched": "no_rule"}
-"""A disposition as hashes have it: plans that were made under the old name keep theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ def row_content(row: PlannedMessage) -> bytes:
 @lru_cache(maxsize=4096)
 def treatment_digest(disposition: str, steps: tuple[Step, ...]) -> str:
     """Return the SHA-256 (hex) over a message's disposition and steps."""
-    parts = [_measured(_HASHED.get(disposition, disposition)), _measured(len(steps))]
+    parts = [_measured(disposition), _measured(len(steps))]
     parts += [_measured(getattr(step, name)) for step in steps for name in STEP_FIELDS]
     return sha256("".join(parts).encode()).hexdigest()
 

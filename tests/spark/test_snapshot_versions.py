@@ -32,21 +32,6 @@ def test_a_snapshot_of_the_first_version_is_still_evaluated(tmp_path: Path) -> N
     ]
 
 
-def test_a_version_2_snapshot_with_settled_messages_is_still_evaluated(tmp_path: Path) -> None:
-    for name in ("version-2", "version-2-full"):
-        shutil.copytree(VERSION_1.with_name(name), tmp_path / "QM" / "Q" / name)
-    rules = tmp_path / "new.rules"
-    rules.write_text("DESTQ(GONE) ACTION(RETRY)\n", encoding="utf-8")
-
-    plan = evaluate(
-        str(tmp_path / "QM" / "Q" / "version-2"),
-        plan=lake.plan_directory(str(tmp_path), "new"),
-        rules=str(rules),
-    )
-
-    assert plan.dispositions == {"planned": 1, "unmatched": 2, "unprocessable": 1}
-
-
 def test_spark_reads_the_documented_columns(spark: Any, tmp_path: Path) -> None:
     directory = take_snapshot(str(tmp_path), [dead_letter(1, expiry=600)], "ACTION(RETRY)\n")
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from mqdlq import directories, renamed
+from mqdlq import directories
 from mqdlq.errors import MqDlqError
 
 try:
@@ -177,19 +177,6 @@ class _Command(TyperCommand):
         """Run the command, and report its error."""
         with _reported():
             return super().invoke(ctx)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; an option's old name counts as its new one, with a warning."""
-        known = {name for parameter in self.params for name in parameter.opts}
-        for old, new in renamed.old_options(args, known).items():
-            typer.echo(f"mqdlq: warning: {renamed.sentence(old, new)}", err=True)
-            if any(argument.partition("=")[0] == new for argument in args):
-                ctx.fail(f"{old} is the old name of {new}: give {new} only")
-            args = [
-                new + argument.removeprefix(old) if argument.partition("=")[0] == old else argument
-                for argument in args
-            ]
-        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, --help among them."""

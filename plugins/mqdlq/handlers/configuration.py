@@ -22,10 +22,8 @@ from mqdlq.errors import HandlerError
 from mqdlq.handlers.controls import Controls
 from mqdlq.handlers.documents import Document, Node, Reader, read_document
 from mqdlq.handlers.operation import Operation
-from mqdlq.handlers.renaming import use_new_names
 from mqdlq.handlers.tables import check_node, read_levels, read_queue_kind
 from mqdlq.model import QueueKind
-from mqdlq.renamed import warn_once
 from mqdlq.rules import CheckResult, RulesError, Severity, freeze
 from mqdlq.rules.diagnostics import Place, Report
 from mqdlq.rules.lint import Level, promote, review
@@ -276,8 +274,6 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
     if handler is None:
         faults = [d for d in report.diagnostics() if d.severity == "error"]
         raise HandlerError("MQDLQ-301", "\n".join(map(str, faults)))
-    for warning in (d for d in report.diagnostics() if d.code == "renamed"):
-        warn_once(str(warning))
     return handler
 
 
@@ -299,7 +295,6 @@ def build_handler(document: Document, report: Report, name: str, folder: Path) -
             report.error("missing", Place(1, 1, 1, ""), f"expected keys such as {_EXAMPLE}")
         return None
     reader = Reader(document, report)
-    use_new_names(document.root, reader)
     nodes = reader.keyed(document.root, KEYS, _EXAMPLE)
     is_complete = not report.has_errors
     values = _values({key: node for key, (_, node) in nodes.items()}, document, reader, report)

@@ -99,10 +99,6 @@ class Reader:
         self.faults += 1
         self._report.error(code, self._document.place(node), message)
 
-    def warning(self, code: str, node: Node, message: str) -> None:
-        """Report a warning at a node."""
-        self._report.warning(code, self._document.place(node), message)
-
     def place(self, node: Node) -> Place:
         """Return the place of a node."""
         return self._document.place(node)

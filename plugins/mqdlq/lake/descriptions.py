@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final
 
-from mqdlq import renamed
 from mqdlq.errors import LakeError
 from mqdlq.model import Disposition, QueueKind
 
@@ -197,7 +196,6 @@ def _load(
     if version not in range(1, newest + 1):
         known = "1" if newest == 1 else f"1 to {newest}"
         raise LakeError("MQDLQ-424", f"{place}: expected schema_version {known}, found {version!r}")
-    values = {renamed.MANIFEST.get(name, name): value for name, value in values.items()}
     expected = {entry.name for entry in fields(cls)}
     missing = sorted(expected - set(values) - _ADDED)
     unknown = sorted(set(values) - expected)

@@ -11,13 +11,9 @@ import pyarrow.parquet as pq
 from mqdlq import lake
 from mqdlq.directories import PROJECT
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
-from mqdlq.ledger import Settled
-from mqdlq.model import Outcome
-from mqdlq.stages.execute.settled_messages import SettledList
 from tests.support.world import World
 
 VERSION_1 = PROJECT / "tests" / "corpus" / "snapshots" / "version-1"
-VERSION_2 = VERSION_1.with_name("version-2")
 
 
 def taken(world: World) -> Path:
@@ -78,18 +74,3 @@ def test_a_snapshot_of_the_first_version_is_still_read() -> None:
     assert next(lake.snapshot_rows(str(VERSION_1), wanted)) == {"browse_seq": 1}
     assert list(lake.settled_rows(str(VERSION_1))) == []
     assert list(lake.payload_rows(str(VERSION_1))) == []
-
-
-def test_the_settled_messages_of_a_version_2_snapshot_are_still_read() -> None:
-    manifest = lake.read_manifest(str(VERSION_2))
-
-    assert (manifest.schema_version, manifest.counts) == (2, lake.SnapshotCounts(1, 3))
-    (batch,) = lake.settled_rows(str(VERSION_2), ["outcome"])
-    assert batch.column("outcome").to_pylist() == ["left_by_rule", "left_no_rule", "unprocessable"]
-    assert SettledList(str(VERSION_2)).count_settled() == {
-        Settled(Outcome.LEFT_BY_RULE, 2, "IGNORE", "", ""): 1,
-        Settled(Outcome.UNMATCHED, 0, "", "", ""): 1,
-        Settled(Outcome.UNPROCESSABLE, 0, "", "", ""): 1,
-    }
-    rows = lake.whole_rows(str(VERSION_2), ["browse_seq"])
-    assert sorted(row["browse_seq"] for row in rows) == [1, 2, 3, 4]
