@@ -187,7 +187,7 @@ wheel: $(READY)  ## wheels and source distributions of mqdlq and embedded-mq, in
 	@ls -1 dist/*.whl dist/*.tar.gz
 
 # Its results are in tests/matrix/results.json, and by `make docs-pages` in docs/reference/versions.md.
-matrix: wheel  ## the wheel with each version of Python, Airflow and Spark: hours (CELLS=airflow3.2: some)
+matrix: wheel  ## the wheel with each version of Python, Airflow and Spark: hours (CELLS=spark4.1: some)
 	@$(BIN)/python -m tests.matrix --processes $(TEST_PROCESSES) \
 	  $(if $(CONSTRAINTS),--constraints '$(CONSTRAINTS)') $(CELLS)
 

@@ -17,7 +17,6 @@ from airflow.plugins_manager import AirflowPlugin
 
 from mqdlq.airflow.listeners import pools as pool_listener
 from mqdlq.airflow.listeners import run_notes as note_listener
-from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE
 from mqdlq.reading.page_paths import MOUNT, Paths
 
 Message = MutableMapping[str, Any]
@@ -52,17 +51,16 @@ class MqdlqPlugin(AirflowPlugin):
 
     name = "mqdlq"
     listeners = [pool_listener, note_listener]  # noqa: RUF012 (as Airflow declares it)
-    if CAN_SHOW_THE_PAGE:
-        fastapi_apps = [{"app": LazyPage(), "url_prefix": MOUNT, "name": "mqdlq"}]
-        external_views = [
-            {
-                "name": "Dead letters",
-                "href": Paths(AIRFLOW_ROOT).overview(),
-                "destination": "nav",
-                "category": "browse",
-                "url_route": "mqdlq",
-            }
-        ]
+    fastapi_apps = [{"app": LazyPage(), "url_prefix": MOUNT, "name": "mqdlq"}]  # noqa: RUF012 (the same)
+    external_views = [  # noqa: RUF012 (the same)
+        {
+            "name": "Dead letters",
+            "href": Paths(AIRFLOW_ROOT).overview(),
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "mqdlq",
+        }
+    ]
 
 
 def has_entry_point() -> bool:

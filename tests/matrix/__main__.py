@@ -275,7 +275,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="make matrix",
         description="Run the wheel beside each version of Python, Airflow and Spark.",
-        epilog="Example: python -m tests.matrix airflow3.2 python3.13-airflow3.3.2",
+        epilog="Example: python -m tests.matrix spark4.1 python3.13-airflow3.3.2",
     )
     parser.add_argument("cells", nargs="*", help="parts of names of cells; all cells without one")
     parser.add_argument(

@@ -17,7 +17,7 @@ RESULTS: Final = Path(__file__).with_name("results.json")
 
 VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "python": ("3.13", "3.12", "3.11"),
-    "airflow": ("3.3.2", "3.2.2", "3.1.8"),
+    "airflow": ("3.3.2",),
     # pyspark and pyspark-client share a directory: each of these versions exists of both.
     "spark": ("4.2.0", "4.1.3", "4.0.4"),
     "client": ("ibmmq", "pymqi"),
@@ -25,8 +25,6 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
 """The versions on each axis, newest first: the last release of each minor version."""
 
 RELEASED: Final[Mapping[str, str]] = {
-    "3.1.8": "2026-03-12",
-    "3.2.2": "2026-05-30",
     "3.3.2": "2026-09-18",
     "3.4.0b2": "2026-10-21",
 }

@@ -6,10 +6,9 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
+from airflow.sdk.configuration import conf
 
-from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.reading.page_paths import Paths
 
@@ -17,20 +16,17 @@ if TYPE_CHECKING:
     from mqdlq.airflow.operators.report import Report
 
 
-def airflow_address() -> str | None:
-    """Return `[api] base_url`, "" if it is not set, and None if Airflow cannot show the page."""
-    if not CAN_SHOW_THE_PAGE:
-        return None
+def airflow_address() -> str:
+    """Return `[api] base_url`, "" if it is not set."""
     return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
 
 
-def handler_page(handler: str) -> str | None:
-    """Return the path of a handler's page on Airflow's host, None if Airflow cannot show it.
+def handler_page(handler: str) -> str:
+    """Return the path of a handler's page on Airflow's host.
 
     It has no host, because the documentation of a DAG is part of the DAG: one version for all.
     """
-    address = airflow_address()
-    return None if address is None else Paths(urlsplit(address).path).handler(handler)
+    return Paths(urlsplit(airflow_address()).path).handler(handler)
 
 
 class _RunLink(BaseOperatorLink):
@@ -39,7 +35,7 @@ class _RunLink(BaseOperatorLink):
     def get_link(self, operator: Report, *, ti_key: Any) -> str:  # type: ignore[override]
         """Return the address; without `[api] base_url`, a path on the same host."""
         run_id = operator.reported_run_id or ledger_run_id(operator.handler, ti_key.run_id)
-        return self.address(Paths(airflow_address() or ""), operator.handler, run_id)
+        return self.address(Paths(airflow_address()), operator.handler, run_id)
 
     @abstractmethod
     def address(self, paths: Paths, handler: str, run_id: str) -> str:
@@ -66,4 +62,4 @@ class RunPageLink(_RunLink):
         return paths.run(handler, run_id)
 
 
-LINKS: Final = (ReportLink(), RunPageLink()) if CAN_SHOW_THE_PAGE else ()
+LINKS: Final = (ReportLink(), RunPageLink())

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
-from airflow.providers.common.compat.sdk import Stats, conf
+from airflow.sdk.configuration import conf
+from airflow.sdk.observability.stats import Stats
 
 from mqdlq.causes import CountedCause
 from mqdlq.constants import reason_text

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow.providers.common.compat.sdk import AirflowTaskTimeout
-from airflow.sdk import Context
+from airflow.sdk import Context, RetryDecision, RetryPolicy
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from mqdlq.airflow.older_versions import HAS_RETRY_POLICIES, RetryPolicy
 from mqdlq.airflow.operators.base import in_the_foreground, progress
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import (
@@ -23,14 +22,11 @@ from mqdlq.errors import (
 )
 from mqdlq.rules import RulesError
 
-if TYPE_CHECKING:
-    from airflow.sdk.definitions.retry_policy import RetryDecision
-
 DELAYS: Final = (timedelta(seconds=20), timedelta(minutes=1), timedelta(minutes=3))
 """The pauses before the second, the third and each later attempt of a task."""
 
-RETRY_DELAY: Final = DELAYS[0 if HAS_RETRY_POLICIES else 1]
-"""The pause where Airflow does not ask the policy: after a worker's death, and before 3.3."""
+RETRY_DELAY: Final = DELAYS[0]
+"""The pause where Airflow does not ask the policy: after a worker's death."""
 
 INVALID_INPUT: Final = (HandlerError, RulesError, ConnectionSettingsError)
 
@@ -60,8 +56,6 @@ class RetryTransient(RetryPolicy):
         context: Context | None = None,
     ) -> RetryDecision:
         """Decide by the exception; `max_tries` is how often the task may run again."""
-        from airflow.sdk.definitions.retry_policy import RetryDecision  # noqa: PLC0415 (from 3.3)
-
         del context
         if reason := self.reason_to_fail(exception, try_number, max_tries):
             return RetryDecision.fail(reason)

@@ -27,13 +27,13 @@ from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
+from airflow.sdk import TaskInstanceState
 from airflow.sdk.exceptions import AirflowException
 from airflow.utils.session import create_session
 from sqlalchemy import event, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqdlq.airflow.hooks.ledger import open_ledger
-from mqdlq.airflow.older_versions import AWAITS_PERSON
 from mqdlq.airflow.operators.base import APPROVE, utc_now
 from mqdlq.airflow.run_ids import backfill_run_id
 from mqdlq.errors import MqDlqError
@@ -254,7 +254,7 @@ def _state_of(backfill_id: int) -> tuple[list[Any], set[str], bool]:
             TaskInstance.dag_id.in_([run.dag_id for run in runs]),
             TaskInstance.run_id.in_([run.run_id for run in runs]),
             TaskInstance.task_id == APPROVE,
-            TaskInstance.state == AWAITS_PERSON,
+            TaskInstance.state == TaskInstanceState.AWAITING_INPUT,
         )
         backfill = session.get(AirflowBackfill, backfill_id)
         is_complete = backfill is None or backfill.completed_at is not None

@@ -41,7 +41,7 @@ def read_settings(conn_id: str) -> ConnectionSettings:
     """Return the settings of a connection; raises ConnectionSettingsError if it is not defined."""
     select_airflow()
     from airflow.models.connection import Connection  # noqa: PLC0415 (after select_airflow)
-    from airflow.providers.common.compat.sdk import AirflowNotFoundException  # noqa: PLC0415 (the same)
+    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415 (the same)
 
     from mqdlq.airflow.hooks.ibmmq import settings_of  # noqa: PLC0415 (the same)
 
@@ -80,7 +80,7 @@ def store(defined: AirflowConnection, *, replace: bool = False) -> bool:
     select_airflow()
     from airflow.models.connection import Connection  # noqa: PLC0415 (after select_airflow)
     from airflow.models.crypto import get_fernet  # noqa: PLC0415 (the same)
-    from airflow.providers.common.compat.sdk import AirflowException  # noqa: PLC0415 (the same)
+    from airflow.sdk.exceptions import AirflowException  # noqa: PLC0415 (the same)
     from airflow.utils.session import create_session  # noqa: PLC0415 (the same)
     from sqlalchemy import select  # noqa: PLC0415 (the same)
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 (the same)

@@ -45,15 +45,12 @@ def main() -> None:
     from airflow.models.dagrun import DagRun  # noqa: PLC0415 (the same)
     from sqlalchemy import event  # noqa: PLC0415 (the same)
 
-    from mqdlq.airflow.older_versions import policy_plugins, write_json_logs  # noqa: PLC0415 (the same)
-
-    write_json_logs()
     options = {key: conf.get("logging", key) for key in PLACE}
     sys.stdout.write(f"{json.dumps(options)}\n")
     turn = wait_for_turn()  # to store the DAGs, which Airflow does before it creates the run
     event.listen(DagRun, "before_insert", _name_the_user)
     event.listen(DagRun, "before_insert", lambda *_: turn.close())
-    policy_plugins().register(_mutation_hook())
+    settings.get_policy_plugin_manager().register(_mutation_hook())
     settings.task_instance_mutation_hook.is_noop = False  # type: ignore[attr-defined]
     sys.argv = ["airflow", "dags", "test", dag_of(name), "--conf", given]
     airflow()
@@ -91,19 +88,8 @@ def _mutation_hook() -> object:
 
 
 def _name_the_user(_mapper: Any, _connection: Any, dag_run: Any) -> None:
-    """Replace `dag_test`, Airflow's name for the user of the command, with the user's name.
-
-    Write the run's id as Airflow does from 3.2 on.
-    """
+    """Replace `dag_test`, Airflow's name for the user of the command, with the user's name."""
     dag_run.triggering_user_name = directories.account()
-    line = {
-        "timestamp": f"{dag_run.run_after:%Y-%m-%dT%H:%M:%S.%fZ}",
-        "level": "info",
-        "event": "creating dag run",
-        "run_id": dag_run.run_id,
-    }
-    sys.stdout.write(f"{json.dumps(line)}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

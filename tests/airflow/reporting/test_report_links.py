@@ -8,10 +8,8 @@ import pytest
 from airflow.sdk import DAG
 
 from mqdlq.airflow.links import LINKS, airflow_address
-from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE
 from mqdlq.airflow.operators.report import Report
 
-pytestmark = pytest.mark.skipif(not CAN_SHOW_THE_PAGE, reason="this Airflow has no page of ours")
 RUN = "/mqdlq/dags/mq_dlq_demo/runs/demo-manual__2026-11-21T02-49-22"
 TI = SimpleNamespace(run_id="manual__2026-11-21T02:49:22+00:00")
 

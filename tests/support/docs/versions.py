@@ -49,7 +49,7 @@ In each cell, `make matrix` does the following:
 4. It runs the fast tests (`make test-fast`). They import the package from the checkout, which is
    the source of the wheel.
 
-`make matrix CELLS=airflow3.2` runs the cells with this text in their names.
+`make matrix CELLS=spark4.1` runs the cells with this text in their names.
 
 ## Constraints
 
@@ -71,36 +71,7 @@ _REST = """\
 The version of Spark is the cell's, not that of the constraints. If the Spark provider needs
 `pyspark-client`, install the same version of it as of `pyspark`: both install files into one
 directory. The table has the newest versions that both have.
-
-## Differences between Airflow versions
-
 """
-_UNTESTED = """
-`make matrix` runs none of these cases. The code for the earlier versions has tests, in
-`tests/airflow/dags/test_older_versions.py`, which run it under Airflow 3.3.
-"""
-_DIFFERENCES: Final = (
-    (
-        "a plan waits for a person",
-        "The task is in the state `awaiting_input`.",
-        "The task is `deferred`; the triggerer looks for the answer every five seconds.",
-    ),
-    (
-        "a transient fault",
-        "The pauses before the next attempts are 20 seconds, one minute and three minutes.",
-        "Each pause is one minute.",
-    ),
-    (
-        "a lasting fault",
-        "The task fails at once.",
-        "The same, except for the task `evaluate`: it is tried again, and fails again.",
-    ),
-    (
-        "an answer that arrives while the ledger cannot be reached",
-        "Airflow's store of task states keeps it.",
-        "An XCom of the task `sense` keeps it. If you clear `sense`, the question is asked again.",
-    ),
-)
 
 
 def document() -> str:
@@ -118,8 +89,6 @@ def document() -> str:
             _STEPS,
             _OFFICIAL if constraints == {OFFICIAL} else _RECREATED,
             _REST,
-            table(("", "Airflow 3.3", "Airflow 3.1 and 3.2"), _DIFFERENCES),
-            _UNTESTED,
         )
     )
 
@@ -132,6 +101,8 @@ def _summary() -> Iterator[tuple[str, str]]:
 
 def _rows() -> Iterator[tuple[str, ...]]:
     results = read_results()
-    for cell in (*covering_cells(), *AHEAD):
+    covering = covering_cells()
+    others = [cell for cell in results if cell not in {*covering, *AHEAD}]
+    for cell in (*covering, *others, *AHEAD):
         result = results.get(cell)
         yield (*cell, outcome(result), *((result.tests, result.date) if result else ("", "")))

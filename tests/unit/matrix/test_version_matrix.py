@@ -31,7 +31,7 @@ from tests.matrix.cells import (
 from tests.support.paths import ROOT
 
 NEWEST = Cell("3.13", "3.3.2", "4.2.0", "ibmmq")
-OLDEST = Cell("3.11", "3.1.8", "4.0.4", "pymqi")
+OLDEST = Cell("3.11", "3.3.2", "4.0.4", "pymqi")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EVERY_MINOR = {"airflow": [f"3.{n}" for n in range(9)], "spark": [f"4.{n}" for n in range(9)]}
 
@@ -62,7 +62,7 @@ def test_the_release_date_of_each_airflow_version_is_known() -> None:
 
 def test_cells_are_selected_by_parts_of_their_names() -> None:
     assert select([]) == covering_cells()
-    assert {cell.airflow for cell in select(["airflow3.2"])} == {"3.2.2"}
+    assert {cell.spark for cell in select(["spark4.1"])} == {"4.1.3"}
     assert select([str(NEWEST), "airflow3.4"]) == [NEWEST, *AHEAD]
 
 
@@ -108,8 +108,8 @@ def test_an_outcome_names_the_step_that_failed_or_was_left_out() -> None:
 def test_a_version_is_supported_if_it_passed_in_all_cells_that_were_run() -> None:
     results = {NEWEST: result(), OLDEST: replace(result(OLDEST), failed_at="run")}
 
-    assert supported("airflow", results) == ("3.3.2",)
-    assert supported("airflow", {OLDEST: result(OLDEST), NEWEST: result()}) == ("3.1.8", "3.3.2")
+    assert supported("spark", results) == ("4.2.0",)
+    assert supported("spark", {OLDEST: result(OLDEST), NEWEST: result()}) == ("4.0.4", "4.2.0")
 
 
 def test_the_cell_chooses_the_version_of_spark_and_not_the_constraints() -> None:

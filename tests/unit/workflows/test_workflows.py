@@ -138,7 +138,7 @@ def test_the_matrix_for_ibm_mq_has_the_rows_of_the_page() -> None:
     }
 
 
-def test_ci_runs_the_cells_of_each_released_airflow() -> None:
+def test_ci_runs_the_cells_of_released_versions() -> None:
     job = jobs(GITHUB / "workflows" / "ci.yml")["matrix"]
     chosen = [cell for part in job["strategy"]["matrix"]["cells"] for cell in select([part])]
 

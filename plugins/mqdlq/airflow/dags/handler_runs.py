@@ -6,11 +6,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import DAG, Asset, AssetWatcher, Param, TriggerRule, chain
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetWatcher,
+    CronDataIntervalTimetable,
+    Param,
+    TriggerRule,
+    chain,
+)
 
 from mqdlq.airflow.assets import asset
 from mqdlq.airflow.links import handler_page
-from mqdlq.airflow.older_versions import CronDataIntervalTimetable
 from mqdlq.airflow.operators.approve import Approve
 from mqdlq.airflow.operators.base import result_of
 from mqdlq.airflow.operators.execute import Execute, Retry
@@ -30,8 +37,7 @@ if TYPE_CHECKING:
 
 def page(handler: Handler, workflow: str, pool: str) -> str:
     """Return Markdown: a link to the operator's page, what the workflow does, then the settings."""
-    path = handler_page(handler.name)
-    link = f"**[Dead letters of {handler.name}]({path})**\n\n" if path else ""
+    link = f"**[Dead letters of {handler.name}]({handler_page(handler.name)})**"
     facts = {
         "connection": f"`{handler.connection}`",
         "rules": f"`{handler.rules}`" if handler.rules else f"the table in `{handler.name}.yaml`",
@@ -45,7 +51,7 @@ def page(handler: Handler, workflow: str, pool: str) -> str:
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
     return (
-        f"{link}{workflow.strip()}\n\n"
+        f"{link}\n\n{workflow.strip()}\n\n"
         f"## This handler: `{handler.name}`\n\n| | |\n|---|---|\n{rows}\n\n"
         f"Its file is `{handler.name}.yaml`; the rules are read when a run starts and hold to its"
         " end.\n"

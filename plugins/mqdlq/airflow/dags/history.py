@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, BaseOperator, Context, chain
+from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq.airflow.dags.handler_runs import spark_task
 from mqdlq.airflow.operators.base import result_of

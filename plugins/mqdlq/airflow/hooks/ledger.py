@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook, Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from mqdlq import directories, ledger
 from mqdlq.errors import ConnectionSettingsError

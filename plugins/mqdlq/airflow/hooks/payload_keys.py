@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow.models.connection import Connection
-from airflow.providers.common.compat.sdk import AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.stages.snapshot.snapshot_options import read_all_keys

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Context
+from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.sdk.execution_time.hitl import HITLUser, upsert_hitl_detail
 
 from mqdlq import directories
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.links import airflow_address
 from mqdlq.airflow.metrics import emit_approvals
-from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE, task_state, wait_for_person
 from mqdlq.airflow.operators.base import (
-    SENSE,
     Stage,
     in_the_foreground,
     progress,
@@ -43,9 +42,8 @@ class Approve(Stage):
     """Check the plan against its hash, record it, and have a person approve it if guards say so.
 
     A guard that is on and sees something puts the task into Airflow's state `awaiting_input`, where
-    it takes neither a worker nor the triggerer (before Airflow 3.3 it is `deferred`, and the
-    triggerer looks for the answer): a person approves or rejects in Airflow, one of the handler's
-    `approvers` if it names any, and silence for the handler's `approval: timeout` rejects.
+    it takes neither a worker nor the triggerer: a person approves or rejects in Airflow, one of the
+    handler's `approvers` if it names any, and silence for its `approval: timeout` rejects.
     Question, answer, who and when go to the ledger; the execution carries out exactly the plan
     whose hash was approved. After a rejection the run continues without acting, and reports that
     for every message. In ``airflow dags test`` nobody can answer, so nobody is asked; a plan that
@@ -80,7 +78,7 @@ class Approve(Stage):
                     log=progress,
                 )
                 self.skip_what_follows()
-            given: Any = task_state(context, SENSE).get(f"answer-{work.run.run_id}")
+            given: Any = context["task_state_store"].get(f"answer-{work.run.run_id}")
             accepted = approve.review_plan(
                 work.run,
                 made["plan_id"],
@@ -116,7 +114,7 @@ class Approve(Stage):
             at=utc_now(),
             why=str((event.get("params_input") or {}).get(COMMENT) or "").strip(),
         )
-        task_state(context, SENSE).set(f"answer-{self.run_id(context)}", answer)
+        context["task_state_store"].set(f"answer-{self.run_id(context)}", answer)
         return self.execute(context)
 
     def _ask(self, context: Context, run: Run, accepted: PlanReview, ledger: Ledger) -> None:
@@ -125,10 +123,8 @@ class Approve(Stage):
         from mqdlq.reading.report.review_page import ReviewSettings, write_review_page  # noqa: PLC0415 (the same)
 
         handler = self.configuration()
-        address = airflow_address()
-        paths = None if address is None else Paths(address)
         asked = [question.text for question in accepted.questions]
-        within, store = handler.approval.timeout, task_state(context, SENSE)
+        within, store = handler.approval.timeout, context["task_state_store"]
         upsert_hitl_detail(
             ti_id=context["ti"].id,
             options=[APPROVE, REJECT],
@@ -138,12 +134,14 @@ class Approve(Stage):
                 accepted.plan,
                 accepted.coverage,
                 asked,
-                ReviewSettings(within, handler.keep_archive_for, paths, utc_now()),
+                ReviewSettings(
+                    within, handler.keep_archive_for, Paths(airflow_address()), utc_now()
+                ),
                 ledger=ledger,
                 lake_root=directories.lake(),
             ),
             defaults=[REJECT],
-            params=COMMENT_FORM if CAN_SHOW_THE_PAGE else {},
+            params=COMMENT_FORM,
             assigned_users=[HITLUser(id=one, name=one) for one in handler.approvers],
         )
         if not store.get(f"notified-{run.run_id}"):
@@ -151,6 +149,4 @@ class Approve(Stage):
             store.set(f"notified-{run.run_id}", value=True)
         who = " or ".join(handler.approvers) or "a person"
         progress.info("waiting for %s to approve or reject this in Airflow within %s", who, within)
-        wait_for_person(
-            self, context, options=[APPROVE, REJECT], default=REJECT, within=within, then="resume"
-        )
+        raise TaskAwaitingInput(method_name="resume", timeout=within)

@@ -11,18 +11,17 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from airflow.providers.common.compat.sdk import (
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSkipException,
     AirflowTaskTimeout,
     DownstreamTasksSkipped,
 )
-from airflow.sdk import Context
 
 from mqdlq.airflow.hooks.ibmmq import MqHook
 from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.listeners.run_notes import XCOM_KEY
-from mqdlq.airflow.older_versions import PolicedOperator
 from mqdlq.airflow.run_ids import backfill_run_id, ledger_run_id
 from mqdlq.errors import ExecutionError, HandlerError, LedgerError, LedgerUnavailableError
 from mqdlq.failures import Failure, describe
@@ -92,7 +91,7 @@ FAILURE: Final = "failure"
 """The key of the XCom in which a task that failed leaves why."""
 
 
-class HandlerTask(PolicedOperator):
+class HandlerTask(BaseOperator):
     """A task that leaves word of why it failed, for the report, the run's note and the page.
 
     The word is an XCom of the task, which Airflow removes when the next attempt begins, and a row

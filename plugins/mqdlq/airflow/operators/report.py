@@ -8,8 +8,8 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq import directories
 from mqdlq.airflow.assets import tell

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq import directories
 from mqdlq.airflow.hooks.ledger import open_ledger

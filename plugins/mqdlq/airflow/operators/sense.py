@@ -8,13 +8,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-from airflow.sdk import Context
+from airflow.sdk import Context, TaskInstanceState
+from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq import directories
 from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.metrics import emit_depth
-from mqdlq.airflow.older_versions import AWAITS_PERSON
 from mqdlq.airflow.operators.base import (
     APPROVE,
     DEFER_FROM_S,
@@ -110,7 +109,7 @@ class Sense(Stage):
                 dag_id=self.dag_id, task_ids=[APPROVE], run_ids=[dag_run_id]
             )
             found = states.get(dag_run_id, {}).get(APPROVE)
-            return bool(found == AWAITS_PERSON)
+            return bool(found == TaskInstanceState.AWAITING_INPUT)
 
         with open_ledger() as ledger:
             self._take(

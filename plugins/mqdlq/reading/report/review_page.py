@@ -37,12 +37,12 @@ class ReviewSettings:
     """The handler's settings that the page shows, and the time.
 
     `within` is the time limit for an answer, `keep_archive_for` how long archive copies are kept
-    (None: without limit), `paths` lead to the operator's page (None without one).
+    (None: without limit), `paths` lead to the operator's page.
     """
 
     within: timedelta
     keep_archive_for: timedelta | None
-    paths: Paths | None
+    paths: Paths
     now: datetime
 
 
@@ -89,10 +89,8 @@ def write_review_page(
     user id is on the page.
     """
     parts = ["\n".join(f"- {plain(one)}" for one in asked)]
-    whole = f"All messages: {plain(coverage)}."
-    if settings.paths is not None:
-        whole += f" {link('See the plan', settings.paths.run(run.handler, run.run_id))}."
-    parts.append(whole)
+    see = link("See the plan", settings.paths.run(run.handler, run.run_id))
+    parts.append(f"All messages: {plain(coverage)}. {see}.")
     if run.repair:
         parts.append("\n".join(_repairs(run, plan.plan_id, settings, ledger, lake_root)))
     rules = _read_rules(run, plan.plan_id, ledger, lake_root)

@@ -9,6 +9,7 @@ import pytest
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.ledger import Run
 from mqdlq.model import Outcome
+from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.review_page import ReviewSettings, write_review_page
 from mqdlq.stages.approve import PlanReview, record_answer, review_plan
 from mqdlq.stages.execute import make_pass, settle
@@ -97,7 +98,7 @@ def test_the_review_page_shows_the_changes(world: World) -> None:
         accepted.plan,
         accepted.coverage,
         [question.text for question in accepted.questions],
-        ReviewSettings(timedelta(days=1), timedelta(days=30), None, world.clock()),
+        ReviewSettings(timedelta(days=1), timedelta(days=30), Paths(""), world.clock()),
         ledger=world.ledger,
         lake_root=world.lake_root,
     )

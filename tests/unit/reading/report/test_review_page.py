@@ -156,14 +156,6 @@ def test_an_archive_without_a_limit_keeps_what_is_discarded(world: World) -> Non
     assert "archived first, and can be restored without a time limit." in page
 
 
-def test_a_page_without_the_operators_page_has_no_link(world: World) -> None:
-    world.dead_letter(dest_q="OLD")
-
-    page, *_ = page_of(world, paths=None)
-
-    assert "](" not in page
-
-
 def test_names_from_messages_stay_in_code_spans(world: World) -> None:
     for name in HOSTILE:
         world.dead_letter(
