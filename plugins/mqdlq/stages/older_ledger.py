@@ -16,7 +16,6 @@ from mqdlq.lake.works import RecordedWork, newest_work, record_work, recorded_re
 from mqdlq.ledger import CopyState, Epoch, Ledger, Restoration
 from mqdlq.model import RestorationState, WorkNumber
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers
-from mqdlq.stages.execute.pending_steps import load_work_list
 from mqdlq.stages.units.resources import Resources
 from mqdlq.words import count, moment, place
 
@@ -280,6 +279,8 @@ def take_on(
 
 
 def _take_on_copies(file: LostFile, ledger: Ledger, lake_root: str) -> None:
+    from mqdlq.stages.execute.pending_steps import load_work_list  # noqa: PLC0415 (it imports us)
+
     run = ledger.runs.get(file.run_id)
     if run is None or not file.digests:
         return
