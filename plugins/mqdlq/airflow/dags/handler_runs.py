@@ -1,4 +1,18 @@
-"""Write the page that documents a handler's DAG in Airflow's UI."""
+"""Handles a dead-letter queue as IBM's `runmqdlq` does, by the same rules tables.
+
+| task | does |
+|---|---|
+| sense | reads and freezes the rules; if the queue needs no handling, only `report` follows |
+| snapshot | browses the queue into the lake; every message stays where it is |
+| evaluate | decides in Spark what to do with each message |
+| approve | checks the plan, summarizes it, and asks for approval if a guard requires it |
+| execute | acts on the plan, each message in the unit of work that puts it elsewhere |
+| retry | repeats failed attempts every RETRYINT; settles the account |
+| report | reports the outcome of every message; fails if a task before it failed |
+
+Run it with the defaults to handle the queue, or with `dry_run` to see the plan without acting. Any
+task may be cleared and run again: the ledger records each completed action, and no task repeats it.
+"""
 
 from __future__ import annotations
 
