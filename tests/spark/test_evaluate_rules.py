@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
 from mqdlq.lake import PlanDescription, StepCount
-from mqdlq.lake.files import DigestedFile
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, QueueKind, Step
 from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
@@ -266,27 +265,6 @@ def test_a_snapshot_that_contradicts_its_description_is_refused(
 
     assert str(caught.value) == text.format(snapshot=snapshot, digest=parse(RULES).digest)
     assert lake.find_plan(str(tmp_path / "plan")) is None
-
-
-def test_a_snapshot_without_a_column_of_the_rules_is_refused(tmp_path: Path) -> None:
-    snapshot = take_snapshot(str(tmp_path), [dead_letter(0)], RULES)
-    part = Path(snapshot) / "headers" / "part-00000.parquet"
-    table = pq.read_table(part).drop_columns(["dlh_reason", "reply_to_q"])
-    with part.open("wb") as file:
-        written = DigestedFile(file)
-        pq.write_table(table, written)
-    manifest = Path(snapshot) / "_MANIFEST.json"
-    described = json.loads(manifest.read_text())
-    described["files"] = {"headers/part-00000.parquet": asdict(written.digest)}
-    manifest.write_text(json.dumps(described))
-
-    with pytest.raises(LakeError) as caught:
-        evaluate(snapshot, plan=str(tmp_path / "plan"))
-
-    assert str(caught.value) == (
-        f"{snapshot}: its headers lack the columns dlh_reason,"
-        " reply_to_q; take a new snapshot [MQDLQ-406]"
-    )
 
 
 def test_invalid_input_fails_with_one_line(

@@ -1,4 +1,4 @@
-"""Spark reads snapshots as documented, and evaluates those of earlier schema versions."""
+"""Spark reads snapshots as documented, and evaluates those of the first release."""
 
 from __future__ import annotations
 
@@ -30,6 +30,21 @@ def test_a_snapshot_of_the_first_version_is_still_evaluated(tmp_path: Path) -> N
         ("RETRY", "ORDERS"),
         ("FWD", "REPLIES"),
     ]
+
+
+def test_settled_messages_of_the_first_version_are_still_evaluated(tmp_path: Path) -> None:
+    for name in ("version-1", "version-1-settled"):
+        shutil.copytree(VERSION_1.with_name(name), tmp_path / "QM" / "Q" / name)
+    rules = tmp_path / "new.rules"
+    rules.write_text("DESTQ(GONE) ACTION(RETRY)\n", encoding="utf-8")
+
+    plan = evaluate(
+        str(tmp_path / "QM" / "Q" / "version-1-settled"),
+        plan=lake.plan_directory(str(tmp_path), "new"),
+        rules=str(rules),
+    )
+
+    assert plan.dispositions == {"planned": 0, "unmatched": 3, "unprocessable": 1}
 
 
 def test_spark_reads_the_documented_columns(spark: Any, tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from mqdlq.evaluation.reading.row_groups import groups_in_order, stretch_rows, s
 from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.lake import Snapshot
 from mqdlq.lake.files import BLOCK
-from mqdlq.lake.schema import FILLED_FOR_RULES
 from mqdlq.model import PlannedMessage
 from mqdlq.plan import plan_hash
 from mqdlq.rules import RulesTable, parse, print_table
@@ -74,22 +73,6 @@ def test_every_strategy_makes_the_plan_that_the_core_makes(
     found = list(lake.planned_messages(str(tmp_path / "plan")))
     assert found == wanted
     assert plan.plan_hash == plan_hash(wanted)
-
-
-@pytest.mark.parametrize("strategy", [Strategy.DRIVER, Strategy.ROW_GROUPS])
-def test_a_column_that_only_some_runs_fill_is_null_in_snapshots_of_earlier_versions(
-    tmp_path: Path, strategy: Strategy
-) -> None:
-    lacking = dict.fromkeys(FILLED_FOR_RULES)
-    rows = [row | lacking for row in random_rows(1, 300)]
-    table = parse("ATTEMPTS('>= 0') ACTION(IGNORE)\nAPPLTYPE(0) ACTION(RETRY)\n", frozen=True)
-    snapshot = write_rows(str(tmp_path), rows, table)
-    part = Path(snapshot) / "headers" / "part-00000.parquet"
-    pq.write_table(pq.read_table(part).drop_columns(list(lacking)), part, row_group_size=256)
-
-    evaluate(snapshot, plan=str(tmp_path / "plan"), explain=True, bounds=Bounds(strategy=strategy))
-
-    assert list(lake.planned_messages(str(tmp_path / "plan"))) == list(expected(rows, table))
 
 
 @pytest.mark.parametrize("strategy", Strategy)

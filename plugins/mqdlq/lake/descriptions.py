@@ -11,23 +11,8 @@ from typing import Any, Final
 from mqdlq.errors import LakeError
 from mqdlq.model import Disposition, QueueKind
 
-SNAPSHOT_VERSION: Final = 6
-"""The version of snapshots that this code writes; it reads all earlier ones."""
-PLAN_VERSION: Final = 1
-"""The version of plans that this code writes."""
-_ADDED: Final = {
-    "nul_as_blank",
-    "settled",
-    "refers_to",
-    "payload_key_id",
-    "imported_from",
-    "put_together_from",
-    "message_keys",
-    "has_given_action",
-    "queue_kind",
-    "files",
-}
-"""Fields that manifests of earlier versions lack, with their defaults."""
+SCHEMA_VERSION: Final = 1
+"""The version of snapshots and plans; a newer one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +68,7 @@ class SnapshotManifest:
     has_given_action: bool = False
     queue_kind: QueueKind = QueueKind.DEAD_LETTER
     files: Mapping[str, FileDigest] = field(default_factory=dict)
-    schema_version: int = SNAPSHOT_VERSION
+    schema_version: int = SCHEMA_VERSION
 
     @property
     def counts(self) -> SnapshotCounts:
@@ -100,15 +85,15 @@ class SnapshotManifest:
     @classmethod
     def from_json(cls, text: str, place: str) -> SnapshotManifest:
         """Parse a manifest; raise `LakeError`, which names `place`, if it is invalid."""
-        values = _load(cls, text, place, SNAPSHOT_VERSION)
+        values = _load(cls, text, place)
         try:
             values["taken_at"] = datetime.fromisoformat(values["taken_at"])
         except (TypeError, ValueError):
             raise LakeError("MQDLQ-421", f"{place}: taken_at is not an ISO 8601 time") from None
-        values["files"] = _files(values.get("files", {}), place)
-        values["queue_kind"] = _queue_kind(values.get("queue_kind", "dead_letter"), place)
+        values["files"] = _files(values["files"], place)
+        values["queue_kind"] = _queue_kind(values["queue_kind"], place)
         for name in ("imported_from", "put_together_from", "refers_to", "message_keys"):
-            values[name] = tuple(values.get(name, ()))
+            values[name] = tuple(values[name])
         return cls(**values)
 
 
@@ -140,7 +125,7 @@ class PlanDescription:
     messages: int
     dispositions: Mapping[str, int]
     counts: tuple[StepCount, ...] = field(default=())
-    schema_version: int = PLAN_VERSION
+    schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> str:
         """Return the description as a JSON document."""
@@ -149,7 +134,7 @@ class PlanDescription:
     @classmethod
     def from_json(cls, text: str, place: str) -> PlanDescription:
         """Parse a description; raise `LakeError`, which names `place`, if it is invalid."""
-        values = _load(cls, text, place, PLAN_VERSION)
+        values = _load(cls, text, place)
         try:
             values["snapshot_ids"] = tuple(values["snapshot_ids"])
             values["dispositions"] = {
@@ -185,19 +170,19 @@ def _dump(values: Mapping[str, Any]) -> str:
     return json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _load(
-    cls: type[SnapshotManifest | PlanDescription], text: str, place: str, newest: int
-) -> dict[str, Any]:
+def _load(cls: type[SnapshotManifest | PlanDescription], text: str, place: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except ValueError as error:
         raise LakeError("MQDLQ-423", f"{place} is not JSON: {error}") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
-    if version not in range(1, newest + 1):
-        known = "1" if newest == 1 else f"1 to {newest}"
-        raise LakeError("MQDLQ-424", f"{place}: expected schema_version {known}, found {version!r}")
+    if version != SCHEMA_VERSION:
+        raise LakeError(
+            "MQDLQ-424",
+            f"{place}: expected schema_version {SCHEMA_VERSION}, found {version!r}",
+        )
     expected = {entry.name for entry in fields(cls)}
-    missing = sorted(expected - set(values) - _ADDED)
+    missing = sorted(expected - set(values))
     unknown = sorted(set(values) - expected)
     if missing or unknown:
         raise LakeError(

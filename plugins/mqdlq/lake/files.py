@@ -150,15 +150,13 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield columns of files; row groups without a browse_seq in `within` are skipped.
 
-    A column that the files of an earlier version lack is missing. Raises LakeError.
+    Raises LakeError.
     """
     for location, digest in files.items():
         with open_parquet(location, digest) as file:
-            held = set(file.schema_arrow.names)
-            wanted = columns and [column for column in columns if column in held]
             groups = [at for at in range(file.num_row_groups) if _has_any(file, at, within)]
             if groups:
-                yield from file.iter_batches(batch_size=rows, columns=wanted, row_groups=groups)
+                yield from file.iter_batches(batch_size=rows, columns=columns, row_groups=groups)
 
 
 def _has_any(file: pq.ParquetFile, group: int, within: tuple[int, int] | None) -> bool:

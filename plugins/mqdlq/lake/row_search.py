@@ -20,7 +20,7 @@ from fsspec.implementations.local import LocalFileSystem
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
 from mqdlq.lake.parts import PART
-from mqdlq.lake.schema import ADDED_LATER, HEADERS
+from mqdlq.lake.schema import HEADERS
 from mqdlq.lake.search_database import search_cursor
 from mqdlq.rules.wildcards import automaton
 
@@ -122,17 +122,13 @@ def search_rows(
     """Yield the rows of these snapshots that meet all conditions, each with its snapshot.
 
     Rows come in the order of the snapshots, those of one in browse order, at most `limit` of them.
-    Some hundreds are in memory at a time. Columns that a snapshot of an earlier version lacks are
-    null. Raises `LakeError`.
+    Some hundreds are in memory at a time. Raises `LakeError`.
     """
     if not snapshots:
         return
     files = _files(snapshots)
-    added = set(ADDED_LATER).intersection(columns)
-    lacked = added - _held(snapshots) if added else added
-    names = ["NULL" if column in lacked else _read(column) for column in columns]
-    source = _source(conditions, any_version=bool(added))
-    text = f"SELECT filename, {', '.join(names)} {source}"
+    names = ", ".join(_read(column) for column in columns)
+    text = f"SELECT filename, {names} {_source(conditions)}"
     times = [at for at, column in enumerate(columns) if _is_time(column)]
     if limit is not None:
         text += f" LIMIT {limit:d}"
@@ -191,18 +187,9 @@ def distinct_rows(
         return [tuple(row) for row in answer.fetchall()]
 
 
-def _held(snapshots: Snapshots) -> set[str]:
-    """Return the columns that at least one of these snapshots has."""
-    with _answer("DESCRIBE FROM read_parquet(?, union_by_name = TRUE)", snapshots, ()) as answer:
-        return {row[0] for row in answer.fetchall()}
-
-
-def _source(conditions: Sequence[Condition], *, any_version: bool = False) -> str:
+def _source(conditions: Sequence[Condition]) -> str:
     where = " AND ".join(f"({one.sql})" for one in conditions) or "TRUE"
-    options = "filename = TRUE, hive_partitioning = FALSE"
-    if any_version:
-        options += ", union_by_name = TRUE"
-    return f"FROM read_parquet(?, {options}) WHERE {where}"
+    return f"FROM read_parquet(?, filename = TRUE, hive_partitioning = FALSE) WHERE {where}"
 
 
 @contextmanager

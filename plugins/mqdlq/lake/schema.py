@@ -40,24 +40,8 @@ HEADERS: Final = pa.schema(
 )
 """A row for each message of a snapshot, in browse order; `dlh_` columns are null without MQDLH."""
 
-ADDED_LATER: Final = (
-    "browsed_at",
-    "chain_is_whole",
-    "expires_before_next_pass",
-    "came_from_backout",
-    "dest_backout_threshold",
-    "dest_backout_requeue_q",
-    "attempts_made",
-    "properties_met",
-    "properties_unmet",
-)
-"""Columns that snapshots of earlier versions lack."""
-
 FILLED_FOR_RULES: Final = frozenset({"attempts_made", "properties_met", "properties_unmet"})
-"""Columns that are null unless the rules of the run use them.
-
-A snapshot of an earlier version lacks them and is read as if they were null.
-"""
+"""Columns that are null unless the rules of the run use them."""
 
 SETTLED: Final = pa.schema(
     [

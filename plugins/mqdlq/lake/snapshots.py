@@ -24,9 +24,7 @@ from mqdlq.lake.storage import snapshot_directory, snapshot_pattern
 from mqdlq.model import QueueKind
 
 MANIFEST: Final = "_MANIFEST.json"
-_SETTLED_SINCE: Final = 3
-"""The first schema version with a directory `settled`; it was `parked` before."""
-_CONTENTS: Final = ("headers", "settled", "parked", "payload", "_", ".")
+_CONTENTS: Final = ("headers", "settled", "payload", "_", ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +53,7 @@ class Snapshot:
     @property
     def settled(self) -> Files:
         """The files of its compact rows."""
-        if not self.manifest.settled:
-            return {}
-        return self._files("parked" if self.manifest.schema_version < _SETTLED_SINCE else "settled")
+        return self._files("settled") if self.manifest.settled else {}
 
     @property
     def payload(self) -> Files:
@@ -221,10 +217,7 @@ def read_manifest(directory: str) -> SnapshotManifest:
 
 
 def snapshot_rows(directory: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the full rows of a finished snapshot in browse order, with all or the named columns.
-
-    Rows of snapshots of an earlier version omit the columns that this version lacks.
-    """
+    """Yield the full rows of a finished snapshot in browse order, with all or the named columns."""
     for batch in read_batches(Snapshot.at(directory).headers, columns):
         yield from batch.to_pylist()
 

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
 from mqdlq.evaluation.reading.row_groups import Stretch, stretch_rows, stretches
-from mqdlq.evaluation.reading.snapshot_rows import names_of, read_headers, require_columns
+from mqdlq.evaluation.reading.snapshot_rows import names_of, read_headers
 from mqdlq.evaluation.reading.strategies import Bounds, Choice, Strategy, choose, rows_to_a_task
 from mqdlq.evaluation.workers import run_on_workers
 from mqdlq.lake import Snapshot
@@ -72,7 +72,6 @@ class Messages:
                 return _process_on_workers(partitioned_by_bucket(self.rows()), work, schema)
 
     def _process_stretches(self, work: Work, schema: pa.Schema, choice: Choice) -> pa.Table:
-        require_columns(self.snapshots[0], self.columns)
         cores = self.spark.sparkContext.defaultParallelism
         size = rows_to_a_task(self.number, cores, self.bounds)
         reading = _Reading(

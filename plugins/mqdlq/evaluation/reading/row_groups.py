@@ -101,8 +101,7 @@ def stretch_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a stretch: these columns, and constant columns.
 
-    Texts are Parquet's own dictionaries if available. No other column is read. A column that the
-    snapshot lacks is null.
+    Texts are Parquet's own dictionaries if available. No other column is read.
     """
     for of_file in groupby(stretch.groups, key=lambda group: (group.file, group.digest)):
         (location, digest), groups = of_file
@@ -114,9 +113,6 @@ def stretch_rows(
                 )
                 if some[0].first < stretch.start or some[-1].last >= stretch.end:
                     rows = rows.filter(_inside(stretch))
-                for column in sorted(set(columns) - set(rows.column_names)):
-                    field = HEADERS.field(column)
-                    rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
                 for column, value in constants.items():
                     rows = rows.append_column(column, _repeated(value, rows.num_rows))
                 yield from rows.unify_dictionaries().combine_chunks().to_batches()

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user
 from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
-from mqdlq.lake.files import Files, open_parquet, verify
-from mqdlq.lake.schema import FILLED_FOR_RULES, HEADERS
+from mqdlq.lake.files import Files, verify
+from mqdlq.lake.schema import HEADERS
 
 _SPARK_TYPES: Final = {
     pa.int32(): "int",
@@ -50,10 +50,8 @@ def read_headers(
 
     If several snapshots of a queue have a message, its row is that of the newest. With `whole`,
     settled messages are included as in `lake.whole_rows`, which requires the columns `browse_seq`
-    and `message_key`. Raises `LakeError` if a snapshot lacks a column or a full row.
+    and `message_key`. Raises `LakeError` if a snapshot lacks a full row.
     """
-    for snapshot in snapshots:
-        require_columns(snapshot, columns)
     if len(snapshots) == 1 and not (whole and snapshots[0].manifest.settled):
         rows = _read(spark, snapshots, columns)
         names = names_of(snapshots[0]).items()
@@ -111,8 +109,6 @@ def _settled(
     """
     compact = [each.settled for each in snapshots]
     referred = _referred(snapshots)
-    for snapshot in referred:
-        require_columns(snapshot, columns)
     schema = "browse_seq bigint, message_key binary, snapshot_id string"
     rows = _verified(spark, compact, schema)
     held_by = F.col("snapshot_id").alias("held_by")
@@ -132,23 +128,6 @@ def _settled(
             " snapshot",
         )
     return settled.join(full, key)
-
-
-def require_columns(snapshot: Snapshot, columns: Sequence[str]) -> None:
-    """Raise `LakeError` if a snapshot lacks one of these columns.
-
-    It may lack columns that are null unless the rules of its run use them.
-    """
-    for location, digest in list(snapshot.headers.items())[:1]:
-        with open_parquet(location, digest) as file:
-            held = file.schema_arrow.names
-        missing = sorted(set(columns) - set(held) - FILLED_FOR_RULES)
-        if missing:
-            raise LakeError(
-                "MQDLQ-406",
-                f"{snapshot.directory}: its headers lack the columns {', '.join(missing)}; take a"
-                " new snapshot",
-            )
 
 
 def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
@@ -187,7 +166,7 @@ def _with_their_snapshots(
     known = spark.createDataFrame(pa.Table.from_pylist(taken))
     # The names are percent-encoded, where a plus stands for itself.
     path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
-    place = F.regexp_extract(path, r"([^/]+/[^/]+/[^/]+)/(?:headers|settled|parked)/[^/]+\z", 1)
+    place = F.regexp_extract(path, r"([^/]+/[^/]+/[^/]+)/(?:headers|settled)/[^/]+\z", 1)
     return rows.withColumn("place", place).join(F.broadcast(known), "place")
 
 

@@ -8,14 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from mqdlq import lake
 from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
 from mqdlq.lake.parts import PART
-from mqdlq.lake.schema import ADDED_LATER, HEADERS
+from mqdlq.lake.schema import HEADERS
 from mqdlq.model import Outcome
 from mqdlq.reading import find as module
 from mqdlq.reading.filters import FilterError, MessageFilter, Presence
@@ -343,22 +342,3 @@ def test_a_row_is_read_whole(found_world: World) -> None:
 
     assert (snapshot.run_id, row) == ("run-1", expected)
     assert find_row("0" * 64, "test", **given, columns=columns) is None
-
-
-def test_a_row_of_an_earlier_version_is_read_with_nulls(found_world: World) -> None:
-    world = found_world
-    given: dict[str, Any] = {"ledger": world.ledger, "lake_root": world.lake_root}
-    for name in ("OLD", "NEW"):
-        world.dead_letter(dest_q=name)
-        run_to_end(world, "WAIT(NO)\nACTION(IGNORE)")
-    file = Path(world.recorded_snapshot("run-1").location) / "headers" / PART
-    pq.write_table(pq.read_table(file).drop_columns(ADDED_LATER), file)
-
-    new, old = find(world).messages
-    for message, is_old in ((old, True), (new, False)):
-        found = find_row(message.message_key, "test", **given, columns=HEADERS.names)
-        assert found is not None
-        assert (found[1]["browsed_at"] is None) is is_old
-    columns = ["message_key", "browsed_at"]
-    search = module._Search.of(MessageFilter(), ["test"], world.ledger, world.lake_root)
-    assert [row["browsed_at"] is None for _, row in search.rows(columns)] == [False, True]

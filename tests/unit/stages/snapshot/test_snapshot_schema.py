@@ -11,9 +11,13 @@ import pyarrow.parquet as pq
 from mqdlq import lake
 from mqdlq.directories import PROJECT
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
+from mqdlq.ledger import Settled
+from mqdlq.model import Outcome
+from mqdlq.stages.execute.settled_messages import SettledList
 from tests.support.world import World
 
 VERSION_1 = PROJECT / "tests" / "corpus" / "snapshots" / "version-1"
+SETTLED_1 = VERSION_1.with_name("version-1-settled")
 
 
 def taken(world: World) -> Path:
@@ -70,7 +74,19 @@ def test_a_snapshot_of_the_first_version_is_still_read() -> None:
         *["dead_letter"] * 3,
         "no_dlh",
     ]
-    wanted = ["browse_seq", "came_from_backout"]
-    assert next(lake.snapshot_rows(str(VERSION_1), wanted)) == {"browse_seq": 1}
-    assert list(lake.settled_rows(str(VERSION_1))) == []
-    assert list(lake.payload_rows(str(VERSION_1))) == []
+    assert [row["payload"] for row in lake.payload_rows(str(VERSION_1))] == [
+        b"payload %d" % number for number in range(4)
+    ]
+
+
+def test_the_settled_messages_of_the_first_version_are_still_read() -> None:
+    manifest = lake.read_manifest(str(SETTLED_1))
+
+    assert (manifest.schema_version, manifest.counts) == (1, lake.SnapshotCounts(1, 3))
+    assert SettledList(str(SETTLED_1)).count_settled() == {
+        Settled(Outcome.LEFT_BY_RULE, 2, "IGNORE", "", ""): 1,
+        Settled(Outcome.UNMATCHED, 0, "", "", ""): 1,
+        Settled(Outcome.UNPROCESSABLE, 0, "", "", ""): 1,
+    }
+    rows = lake.whole_rows(str(SETTLED_1), ["browse_seq"])
+    assert sorted(row["browse_seq"] for row in rows) == [1, 2, 3, 4]
