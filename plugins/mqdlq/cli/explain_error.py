@@ -17,7 +17,7 @@ def explain_error(
     """Implement `mqdlq explain-error`.
 
     The id is in brackets at the end of an error's first line. The entry has the error's text, with
-    … for names and numbers, where to look, and what to do.
+    … or a name in braces for what varies, where to look, and what to do.
 
     For example:
       mqdlq explain-error MQDLQ-101
@@ -30,7 +30,8 @@ def explain_error(
             f"no error has the id {wanted}; the nearest are {listed(near, 'and')}"
         )
     entry = known[wanted]
-    typer.echo(f"{entry.error_id}: {entry.text}")
+    for text in entry.texts() or ("an error of a script of the repository, which is not here",):
+        typer.echo(f"{entry.error_id}: {text}")
     typer.echo(f"  look here: {_plain(entry.look)}")
     typer.echo(f"  do this:   {_plain(entry.do)}")
     typer.echo(f"  page:      docs/reference/errors.md#{entry.anchor}")

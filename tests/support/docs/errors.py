@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from mqdlq.error_catalogue import areas, entries
+from mqdlq.error_catalogue import areas, entries, sites
 
 _INTRODUCTION: Final = (
     "# Errors",
     "",
-    "<!-- Generated from plugins/mqdlq/errors.toml by `make docs-pages`. -->",
+    "<!-- Generated from the code and plugins/mqdlq/errors.toml by `make docs-pages`. -->",
     "",
     "Every error and warning of mqdlq ends its first line with an id, such as `[MQDLQ-101]`.",
     "Look the id up here, or run `mqdlq explain-error MQDLQ-101`.",
-    "In the texts, `…` stands for names and numbers.",
+    "In the texts, a name in braces or `…` stands for what varies.",
     "",
     (
         "No error loses a message: each message is on the dead-letter queue, on the target of a"
@@ -37,6 +37,9 @@ def document() -> str:
 
 
 def _tables() -> Iterator[str]:
+    said: dict[str, dict[str, None]] = {}
+    for site in sites():
+        said.setdefault(site.error_id, {})[site.text] = None
     for area, title in areas().items():
         yield f"\n## {area}xx: {title}\n"
         yield "| id | text | look here | do this |"
@@ -44,7 +47,9 @@ def _tables() -> Iterator[str]:
         for entry in entries().values():
             if entry.area == area:
                 first = f'<a id="{entry.anchor}"></a>{entry.error_id}'
-                yield f"| {first} | {_code(entry.text)} | {entry.look} | {entry.do} |"
+                texts = [entry.text] if entry.text else list(said[entry.error_id])
+                shown = "<br>".join(map(_code, texts))
+                yield f"| {first} | {shown} | {entry.look} | {entry.do} |"
 
 
 def _code(text: str) -> str:
