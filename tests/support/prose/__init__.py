@@ -1,1 +1,0 @@
-"""A linter of prose that runs offline, by the rules in `styles`, which Vale reads, too."""
