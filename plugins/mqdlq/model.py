@@ -226,6 +226,10 @@ class WorkNumber:
         return cls(int(epoch), int(number), name)
 
 
+Destination = tuple[str, str]
+"""The names of a queue and its queue manager; a blank name leaves it to name resolution."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One matching rule of a message's plan, with its target resolved.

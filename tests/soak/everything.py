@@ -60,7 +60,7 @@ PARTS = (
     ),
     Part(
         "10,000 messages that all come back, and a ramp",
-        (*PYTEST, "-m", "long", "tests/unit/stages/execute/controls/test_breaker.py"),
+        (*PYTEST, "-m", "long", "tests/unit/controls/ramp/test_breaker.py"),
     ),
     Part(
         "1000 random worlds",

@@ -25,9 +25,9 @@ from mqdlq.stages.older_ledger import TakenOn, require_newest_ledger, take_on
 from mqdlq.stages.restore import RestorationResources, restore
 from tests.support.restorations import discard, prepare_restoration, restore_and_count
 from tests.support.world import World
+from tests.unit.controls.loops.returning import send_back
 from tests.unit.controls.repair.approved_repairs import approve, keys_on_queue
-from tests.unit.stages.execute.controls.grouped import GROUPS, letter
-from tests.unit.stages.execute.controls.returning import send_back
+from tests.unit.controls.sequences.grouped import GROUPS, letter
 
 QUEUES: Final = ("DLQ", "PAYMENTS", "ORDERS", "PARKED")
 

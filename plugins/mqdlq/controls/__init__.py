@@ -1,1 +1,6 @@
-"""Controls hold messages back, or change them on their way: one folder for each control."""
+"""Controls of a run: they hold due messages on the queue, or change them on their way.
+
+The rules say what is done with a message; a control only says not now. A message that is held at
+the end of its run is `not_attempted`, or has the outcome that the control names, with the reason.
+Each folder has one control: its keys in a handler's file, its decision, and its lines in a report.
+"""

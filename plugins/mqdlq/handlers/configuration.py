@@ -18,8 +18,8 @@ from pydantic import (
 )
 
 from mqdlq import directories
+from mqdlq.controls.settings import Controls
 from mqdlq.errors import HandlerError
-from mqdlq.handlers.controls import Controls
 from mqdlq.handlers.documents import Document, Node, Reader, read_document
 from mqdlq.handlers.operation import Operation
 from mqdlq.handlers.tables import check_node, read_levels, read_queue_kind

@@ -227,6 +227,16 @@ def settled_rows(directory: str, columns: Sequence[str] | None = None) -> Iterat
     yield from read_batches(Snapshot.at(directory).settled, columns)
 
 
+def settled_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[int]]:
+    """Return which occurrences of these keys have compact rows in a snapshot."""
+    wanted = pa.array(list(keys), pa.binary())
+    places: dict[bytes, set[int]] = {}
+    for batch in settled_rows(location, ["message_key", "occurrence"]):
+        for row in batch.filter(pc.is_in(batch["message_key"], wanted)).to_pylist():
+            places.setdefault(row["message_key"], set()).add(row["occurrence"])
+    return places
+
+
 def expiring_keys(directory: str, after: datetime, until: datetime) -> Counter[bytes]:
     """Count the messages of a finished snapshot that expire after one time and until another.
 

@@ -14,6 +14,10 @@ from contextlib import suppress
 import typer
 
 from mqdlq import directories
+from mqdlq.controls.evidence.settings import Evidence
+from mqdlq.controls.evidence.stream_check import inquire_stream_queue
+from mqdlq.controls.limits.rate_limits import NO_DEPTH
+from mqdlq.controls.limits.settings import Limits
 from mqdlq.errors import (
     ClientNotFoundError,
     LedgerUnavailableError,
@@ -22,8 +26,6 @@ from mqdlq.errors import (
     QueueManagerError,
 )
 from mqdlq.handlers import Handler, load_handler
-from mqdlq.handlers.evidence import Evidence
-from mqdlq.handlers.limits import Limits
 from mqdlq.ledger import open_ledger
 from mqdlq.local.connection_store import read_settings
 from mqdlq.model import Action, PutAuthority
@@ -33,8 +35,6 @@ from mqdlq.mqi.evidence.depth_events import describe_disabled_events
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import browse_markers
 from mqdlq.rules import Rule, RulesTable, parse
-from mqdlq.stages.evidence.stream_check import inquire_stream_queue
-from mqdlq.stages.execute.controls.rate_limits import NO_DEPTH
 from mqdlq.stages.older_ledger import require_known_markers, require_newest_ledger
 from mqdlq.stages.sense.start_run import select_queue_manager
 from mqdlq.stages.units.destinations import Destinations

@@ -11,12 +11,17 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.archived_messages import read_with_properties
 from mqdlq.mqi.browse import BrowseCursor, message_options, new_descriptor
 from mqdlq.mqi.connect import QueueManager, name_bytes
-from mqdlq.structures import DEFAULTS_OF_VERSION_2, MQMD_LENGTH_1
+from mqdlq.structures import DEFAULTS_OF_VERSION_2, MQMD, MQMD_LENGTH_1
 
 HEADER_REASONS = frozenset({MQRC["MQRC_RFH_ERROR"], MQRC["MQRC_DLH_ERROR"], MQRC["MQRC_XQH_ERROR"]})
 """Reason codes of a queue manager that refuses to put a message because of its headers."""
 MQFMT_MD_EXTENSION = b"MQHMDE  "
 MQMD_VERSION_1 = 1
+MAX_BYTES_IN_A_UNIT = 32 * 1024 * 1024
+
+_READ_REPORT = MQMD.reader("report")
+MQRO_COA_WITH_FULL_DATA, MQRO_COD_WITH_FULL_DATA = 0x700, 0x3800
+"""All bits that request a report on arrival, or on delivery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,15 @@ class Delivery:
     coded_char_set_id: int | None = None
     format: bytes | None = None
     alternate_user: bytes = b""
+
+
+def count_gets_and_puts(descriptor: bytes, *, is_got: bool, is_put: bool) -> int:
+    """Return how many messages, with reports, the get and the put of one message count."""
+    (report,) = _READ_REPORT.unpack_from(descriptor)
+    number = 1 + bool(report & MQRO_COD_WITH_FULL_DATA) if is_got else 0
+    if is_put:
+        number += 1 + bool(report & MQRO_COA_WITH_FULL_DATA)
+    return number
 
 
 class Syncpoint:

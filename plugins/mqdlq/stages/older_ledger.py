@@ -16,7 +16,7 @@ from mqdlq.lake.works import RecordedWork, newest_work, record_work, recorded_re
 from mqdlq.ledger import CopyState, Epoch, Ledger, Restoration
 from mqdlq.model import RestorationState, WorkNumber
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers
-from mqdlq.stages.units.resources import Resources
+from mqdlq.resources import Resources
 from mqdlq.words import count, moment, place
 
 # Find what an older ledger misses, and what it can take on of that from the lake.

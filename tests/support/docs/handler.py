@@ -7,15 +7,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from mqdlq.controls.evidence.settings import Evidence
+from mqdlq.controls.limits.settings import DestinationLimits, Limits
+from mqdlq.controls.loops.settings import Loops
+from mqdlq.controls.ramp.settings import Breaker, Ramp
+from mqdlq.controls.sequences.settings import Sequences
+from mqdlq.controls.settings import Controls
+from mqdlq.controls.windows.settings import ClosedWindow
 from mqdlq.handlers import Handler
-from mqdlq.handlers.closed_windows import ClosedWindow
 from mqdlq.handlers.configuration import KEYS
-from mqdlq.handlers.controls import Controls, Loops
-from mqdlq.handlers.evidence import Evidence
-from mqdlq.handlers.limits import DestinationLimits, Limits
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Event, Notification, Operation
-from mqdlq.handlers.ramps import Breaker, Ramp
-from mqdlq.handlers.sequences import Sequences
 from tests.support.docs.tables import table
 
 _HEAD = """\

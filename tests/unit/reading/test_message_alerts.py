@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.world import World
+from tests.unit.controls.loops.returning import send_back
 from tests.unit.reading.test_alerts import ended, events, names, titles
-from tests.unit.stages.execute.controls.returning import send_back
 
 pytestmark = pytest.mark.slow
 

@@ -1,1 +1,1 @@
-"""Recognise messages that came back after a delivery."""
+"""Loops: recognise messages that came back after a delivery, and quarantine them."""

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from mqdlq.controls.loops.report import return_rows
+from mqdlq.controls.ramp.report import ramp_rows
+from mqdlq.controls.repair.report import repair_rows
 from mqdlq.failures import Failure, left_no_word
 from mqdlq.ledger import Ledger, SinceSnapshot
 from mqdlq.model import AttemptState
 from mqdlq.reading.report.commands import with_commands
-from mqdlq.reading.report.controls import ramp_rows, repair_rows, return_rows
 from mqdlq.reading.report.expiry import count_expired
 from mqdlq.reading.report.grouping import Gathered, gather
 from mqdlq.reading.report.needs_attention import GroupedMessages
@@ -86,10 +88,10 @@ def read_report(
         written_at=now,
         resolution=_resolution(gathered.resolution_s),
         expiry=gathered.expiry.result(count_expired(sources, ledger)),
-        ramps=ramp_rows(sources, ledger),
+        ramps=ramp_rows(sources.run, ledger, sources.settled_at),
         evidence=tuple(ledger.evidence.of_run(run_id)),
-        returns=return_rows(sources, ledger),
-        repairs=repair_rows(sources, ledger),
+        returns=return_rows(sources.run, ledger),
+        repairs=repair_rows(sources.run, ledger),
     )
 
 

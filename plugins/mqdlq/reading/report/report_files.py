@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqdlq import directories
+from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.failures import Failure
 from mqdlq.lake.storage import make_directory, new_file
 from mqdlq.ledger import HistoryRow, HistoryTotal, Ledger, RecordedVerdict, Settled
 from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import all_failures, ordered, read_report
-from mqdlq.reading.report.controls import ramp_in_words
 from mqdlq.reading.report.expiry import expiry_in_words
 from mqdlq.reading.report.rendering.html_report import render_html
 from mqdlq.reading.report.rendering.json_report import render_json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
@@ -58,6 +59,12 @@ class Sources:
     """The state of the queue when the run looked for work."""
     since: SinceSnapshot = field(default_factory=SinceSnapshot)
     """Later outcomes: a message that a later run settled does not need attention any more."""
+
+    @property
+    def settled_at(self) -> datetime | None:
+        """When the run settled its messages by its last browse, None if it has not."""
+        return self.sighting.at if self.sighting else None
+
     has_attempts: bool = False
     """Whether the run has begun a unit of work; each is announced in the ledger before."""
 

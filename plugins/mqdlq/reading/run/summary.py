@@ -10,21 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from mqdlq.controls.loops.report import ReturnRow, return_rows
+from mqdlq.controls.ramp.report import RampRow, ramp_rows
+from mqdlq.controls.repair.report import RepairRow, repair_rows
 from mqdlq.errors import LakeError
 from mqdlq.failures import Failure
 from mqdlq.lake import Snapshot
 from mqdlq.lake.row_filter import FilteredSnapshot, RowFilter
 from mqdlq.ledger import EvidenceCheck, LearnedCount, Ledger, RunCounts, TriedCount
 from mqdlq.model import Action, AttemptState, Outcome, Trait, Verdict
-from mqdlq.reading.report.controls import ramp_rows, repair_rows, return_rows
 from mqdlq.reading.report.grouping import Timeline
 from mqdlq.reading.report.report_files import failures_behind
 from mqdlq.reading.report.report_records import (
     Account,
     FailedRule,
-    RampRow,
-    RepairRow,
-    ReturnRow,
     RuleRow,
     TimelinePoint,
 )
@@ -93,10 +92,10 @@ def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
         timeline=_timeline(tried),
         attempts=_by_state(tried),
         learned=tuple(ledger.outcomes.learned_counts(run_id)),
-        ramps=ramp_rows(sources, ledger),
+        ramps=ramp_rows(sources.run, ledger, sources.settled_at),
         evidence=tuple(ledger.evidence.of_run(run_id)),
-        returns=return_rows(sources, ledger),
-        repairs=repair_rows(sources, ledger),
+        returns=return_rows(sources.run, ledger),
+        repairs=repair_rows(sources.run, ledger),
     )
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from mqdlq.errors import ExecutionError
-from mqdlq.lake import PlanDescription, plan_directory, planned_messages, read_plan
+from mqdlq.lake import PlanDescription, plan_directory, planned_messages, read_plan, settled_places
 from mqdlq.ledger import DRY_RUN, AcceptedPlan, Ledger, Run
 from mqdlq.plan import plan_hash
-from mqdlq.stages.execute.settled_messages import settled_places
 
 
 def accept_plan(

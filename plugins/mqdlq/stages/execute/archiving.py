@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from mqdlq.controls.chain import ControlChain
 from mqdlq.controls.repair.changes import check_body
+from mqdlq.controls.work import WorkList
 from mqdlq.errors import LakeError, QueueManagerError
 from mqdlq.lake.archive import Copy, name_of_copies, read_copies, write_copies
 from mqdlq.ledger import MessageRepair, Run
 from mqdlq.model import Action, Step
 from mqdlq.mqi.archived_messages import browse_with_properties
 from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
-from mqdlq.stages.execute.controls.chain import ControlChain
-from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.pending_steps import WorkList
+from mqdlq.resources import Execution
 
 
 def needs_copy(step: Step, run: Run) -> bool:

@@ -5,24 +5,19 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from mqdlq.constants import MQRC, reason_text
-from mqdlq.controls.repair.changes import describe_delivery
-from mqdlq.controls.repair.settings import Repair
+from mqdlq.controls.work import Planned, PlannedAttempt
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers import DLH_LENGTH
 from mqdlq.ledger import Attempt, OutcomeFact
-from mqdlq.model import Action, AttemptState, Outcome, PutAuthority, Step, WorkNumber
-from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.model import Action, AttemptState, Destination, Outcome, WorkNumber
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Marker
+from mqdlq.resources import Execution
 from mqdlq.stages.execute.actions import decode_dead_letter_header, repeats_recorded_failure
-from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.pending_steps import WorkItem, choose_step
-from mqdlq.stages.units.destinations import Destination
 
 BACKED_OUT = MQRC["MQRC_BACKED_OUT"]
 MAX_UNWRITTEN_FAILURES = 500
@@ -36,118 +31,6 @@ _SUCCESS_OUTCOMES = {
 
 ExplainFailure = Callable[[Destination | None, int], str]
 """Returns what the reason of a failed put to a destination means, or ""."""
-
-
-@dataclass(slots=True)
-class PlannedAttempt:
-    """One step to be tried on one browsed message, which the put repairs if `repair` is set."""
-
-    item: WorkItem
-    step: Step
-    browsed: BrowsedMessage
-    repair: Repair | None = None
-    reached: int = field(default=0, repr=False)
-
-    is_got: ClassVar[bool] = True
-
-    @property
-    def tries(self) -> tuple[PlannedAttempt, ...]:
-        """The attempts of a move: this one."""
-        return (self,)
-
-    @property
-    def message_key(self) -> bytes:
-        """The key of the message."""
-        return self.item.message.message_key
-
-    @property
-    def descriptors(self) -> tuple[bytes]:
-        """The message's packed MQMD."""
-        return (self.browsed.descriptor,)
-
-    @property
-    def authority(self) -> PutAuthority:
-        """The authority under which the message is put."""
-        return self.step.put_authority
-
-    @property
-    def destination(self) -> Destination | None:
-        """The queue to which the step puts the message; None for a DISCARD."""
-        if self.step.action is Action.DISCARD:
-            return None
-        return self.step.target_q, self.step.target_q_mgr
-
-    @property
-    def length(self) -> int:
-        """How many bytes the step puts, with or without the MQDLH; a DISCARD counts all bytes."""
-        keeps_its_header = self.step.action is Action.FWD and self.step.header
-        is_whole = self.destination is None or keeps_its_header
-        return self.browsed.total_length - (0 if is_whole else DLH_LENGTH)
-
-    @property
-    def how(self) -> str:
-        """How the attempt delivers the message, and why it was moved; "" for the usual words."""
-        changes = None if self.repair is None else self.item.changes
-        words = "" if changes is None else describe_delivery(changes)
-        return "; ".join(filter(None, [words, self.item.moved_because]))
-
-    @property
-    def lengths(self) -> tuple[int]:
-        """The length of the only message."""
-        return (self.length,)
-
-    @property
-    def precedes_discard(self) -> bool:
-        """Whether the step after this one is a DISCARD if this attempt fails."""
-        step = choose_step(self.item.steps, self.item.attempts_made + 1)
-        return step is not None and step.action is Action.DISCARD
-
-
-@dataclass(slots=True)
-class GroupAttempt:
-    """One step to be tried on all messages of a group, in one unit of work and in this order.
-
-    `reached` is the index of the message whose get or put was tried last.
-    """
-
-    tries: tuple[PlannedAttempt, ...]
-    reached: int = 0
-
-    is_got: ClassVar[bool] = True
-
-    @property
-    def message_key(self) -> bytes:
-        """The keys of all messages."""
-        return b"".join(one.message_key for one in self.tries)
-
-    @property
-    def descriptors(self) -> list[bytes]:
-        """The packed MQMDs of the messages."""
-        return [one.browsed.descriptor for one in self.tries]
-
-    @property
-    def authority(self) -> PutAuthority:
-        """The authority under which all messages are put."""
-        return self.tries[0].authority
-
-    @property
-    def destination(self) -> Destination | None:
-        """The queue to which all messages are put; None for a DISCARD."""
-        return self.tries[0].destination
-
-    @property
-    def lengths(self) -> list[int]:
-        """How many bytes of each message the step puts."""
-        return [one.length for one in self.tries]
-
-    @property
-    def length(self) -> int:
-        """How many bytes of all messages the step puts."""
-        return sum(self.lengths)
-
-
-Planned = PlannedAttempt | GroupAttempt
-"""A move of a pass: one message, or the messages of a group."""
 
 
 def build_success_outcome(attempt: Attempt, how: str = "") -> OutcomeFact:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from mqdlq.controls.work import Planned, PlannedAttempt
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.headers import message_key
 from mqdlq.lake.archive import steady_digest
@@ -11,7 +12,6 @@ from mqdlq.mqi.archived_messages import browse_with_properties
 from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
 from mqdlq.mqi.unit_of_work import Delivery, GotMessage, UnitOfWork
 from mqdlq.stages.execute.actions import build_delivery, repair_delivery
-from mqdlq.stages.execute.attempt_recorder import Planned, PlannedAttempt
 from mqdlq.stages.units.moves import MessageGoneError, MoveWithdrawnError
 
 NOT_ARCHIVED = "it could not be archived"

@@ -7,17 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from mqdlq.controls.loops.guard import forward_to
 from mqdlq.controls.repair.changes import describe_delivery
+from mqdlq.controls.work import choose_step
 from mqdlq.headers import message_key
 from mqdlq.ledger import Attempt, Learned, OutcomeFact, Run
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers
+from mqdlq.resources import Execution
 from mqdlq.rules import treatment_changes
 from mqdlq.stages.execute.attempt_recorder import build_success_outcome
-from mqdlq.stages.execute.controls.loops import forward_to
-from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.pending_steps import choose_step, load_work_list
+from mqdlq.stages.execute.pending_steps import load_work_list
 from mqdlq.stages.older_ledger import is_known
 from mqdlq.stages.units.moves import settle_open_moves
 

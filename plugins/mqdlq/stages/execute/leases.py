@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.ledger import OutcomeFact
 from mqdlq.model import Outcome
-from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
+from mqdlq.resources import Execution
 
 LEASE_GRACE = timedelta(minutes=5)
 """How late the next pass may begin before other runs may take the messages."""

@@ -11,16 +11,16 @@ from typing import Any, Final
 
 from mqdlq.constants import reason_text
 from mqdlq.controls.repair.changes import describe_changes
+from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.lake import snapshot_rows
 from mqdlq.ledger import NO_ARCHIVE_COPY, Attempt, BrowseOrderReader, OutcomeFact
-from mqdlq.model import Action, Disposition, Outcome, Step
+from mqdlq.model import Action, Destination, Disposition, Outcome, Step
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME
+from mqdlq.resources import Execution
 from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies
 from mqdlq.stages.execute.attempt_recorder import BACKED_OUT
-from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
-from mqdlq.stages.units.destinations import Destination, Destinations
+from mqdlq.stages.units.destinations import Destinations
 from mqdlq.words import STATES
 
 _NOT_MOVED: Final = "it was not moved before the run ended"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any, Final
 
 from mqdlq.constants import reason_text
+from mqdlq.controls.registry import browsed_length, open_controls
 from mqdlq.controls.repair.settings import read_repair
+from mqdlq.controls.settings import read_controls
+from mqdlq.controls.work import BrowsedItem, GroupAttempt, Planned, PlannedAttempt, WorkItem
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers import Handler
-from mqdlq.handlers.controls import read_controls
 from mqdlq.headers import DLH_LENGTH, header_row
 from mqdlq.lake import snapshot_rows
 from mqdlq.ledger import Ledger, Run
@@ -22,23 +25,15 @@ from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Markers
 from mqdlq.plan import TARGET_COLUMNS, decide
+from mqdlq.resources import Execution
 from mqdlq.rules import parse
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
 from mqdlq.stages.execute.archiving import archive_messages, needs_copy
-from mqdlq.stages.execute.attempt_recorder import (
-    AttemptRecorder,
-    GroupAttempt,
-    MovedMessages,
-    Planned,
-    PlannedAttempt,
-)
-from mqdlq.stages.execute.controls.chain import open_controls
-from mqdlq.stages.execute.controls.returns import browsed_length
+from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, MovedMessages
 from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetterSource
-from mqdlq.stages.execute.execution import Execution, PassResult
 from mqdlq.stages.execute.interrupted_attempts import settle_interrupted_attempts
 from mqdlq.stages.execute.leases import lease_until, skip_leased_messages
-from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, load_work_list
+from mqdlq.stages.execute.pending_steps import load_work_list
 from mqdlq.stages.older_ledger import begin_work
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
@@ -147,6 +142,19 @@ class Redecision:
 # Make passes over a dead-letter queue.
 
 _USER: Final = MQMD.slice_of("user_identifier")
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """The result of a pass.
+
+    `pending` counts the messages that wait for a retry, `next_pass_at` is when it is due, and
+    `attempts` counts the attempts of the pass.
+    """
+
+    pending: int
+    next_pass_at: datetime | None
+    attempts: int
 
 
 def make_pass(execution: Execution) -> PassResult:

@@ -18,10 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mqdlq.controls.work import WorkItem
 from mqdlq.lake import settled_rows, snapshot_rows
 from mqdlq.ledger import BrowseOrderReader, Ledger, NewlySettled, OutcomeFact, Run, Settled
 from mqdlq.model import Action, Disposition, Outcome
-from mqdlq.stages.execute.pending_steps import WorkItem
 
 _BATCH_SIZE = 500
 
@@ -144,16 +144,6 @@ class SettledList(UntouchedMessages):
                 vanished = VanishedMessage(message_id, row["browse_seq"], row["expires_at"])
                 found.append((vanished, _read_settled(row)))
         return found
-
-
-def settled_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[int]]:
-    """Return which occurrences of these keys have compact rows in a snapshot."""
-    wanted = pa.array(list(keys), pa.binary())
-    places: dict[bytes, set[int]] = {}
-    for batch in settled_rows(location, ["message_key", "occurrence"]):
-        for row in batch.filter(pc.is_in(batch["message_key"], wanted)).to_pylist():
-            places.setdefault(row["message_key"], set()).add(row["occurrence"])
-    return places
 
 
 def newly_settled(

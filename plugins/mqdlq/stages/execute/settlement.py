@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from mqdlq.controls.chain import ControlChain
+from mqdlq.controls.registry import browsed_length, open_controls
+from mqdlq.controls.settings import read_controls
+from mqdlq.controls.work import WorkList
 from mqdlq.errors import AccountError, ExecutionError
-from mqdlq.handlers.controls import read_controls
 from mqdlq.lake import read_manifest
 from mqdlq.ledger import BrowseOrderReader, OutcomeFact, Settled, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
+from mqdlq.resources import Execution
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
-from mqdlq.stages.execute.controls.chain import ControlChain, open_controls
-from mqdlq.stages.execute.controls.returns import browsed_length
-from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.leases import release_all_leases
 from mqdlq.stages.execute.outcome_reasons import (
     Findings,
@@ -25,7 +26,7 @@ from mqdlq.stages.execute.outcome_reasons import (
     explain_vanished_message,
     find_blocked_destinations,
 )
-from mqdlq.stages.execute.pending_steps import WorkList, load_work_list
+from mqdlq.stages.execute.pending_steps import load_work_list
 from mqdlq.stages.execute.settled_messages import (
     SettledList,
     UnselectedMessages,

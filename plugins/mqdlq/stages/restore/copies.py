@@ -14,8 +14,8 @@ from mqdlq.lake.files import MissingFileError
 from mqdlq.ledger import ArchivedCopy, CopyId, CopyState, Epoch, Restoration
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.mqi.state_queue import Marker, Markers
+from mqdlq.resources import Resources
 from mqdlq.stages.units.moves import settle_open_moves
-from mqdlq.stages.units.resources import Resources
 from mqdlq.words import moment, place
 
 

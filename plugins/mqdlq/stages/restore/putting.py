@@ -14,13 +14,13 @@ from mqdlq.constants import MQRC, reason_text
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2, following_ccsid, walk
 from mqdlq.lake.archive import Copy
 from mqdlq.ledger import ArchivedCopy, CopyState, Restoration
-from mqdlq.model import PutAuthority, RestorationState, WorkNumber
+from mqdlq.model import Destination, PutAuthority, RestorationState, WorkNumber
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker
 from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
 from mqdlq.stages.execute.actions import strip_dead_letter_header
 from mqdlq.stages.restore.copies import RestorationResources
-from mqdlq.stages.units.destinations import Destination, Destinations
+from mqdlq.stages.units.destinations import Destinations
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.failures import describe
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Look, Run
+from mqdlq.resources import Resources
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import (
     BackfillWindow,
@@ -40,7 +41,6 @@ from mqdlq.stages.sense.work_detection import (
     find_watch,
     has_unfinished_work,
 )
-from mqdlq.stages.units.resources import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq import lake
+from mqdlq.controls.evidence.statistics_check import check_statistics
+from mqdlq.controls.evidence.stream_check import browse_stream, record_stream_check
 from mqdlq.headers import message_key
 from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest
 from mqdlq.lake.schema import SETTLED
@@ -22,8 +24,6 @@ from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.rules import table_with
-from mqdlq.stages.evidence.statistics_check import check_statistics
-from mqdlq.stages.evidence.stream_check import browse_stream, record_stream_check
 from mqdlq.stages.execute import Execution, settle
 from mqdlq.stages.sense.work_detection import has_open_units
 from mqdlq.stages.snapshot.capture import PayloadCapture

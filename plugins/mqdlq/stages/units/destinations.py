@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
-from mqdlq.model import PutAuthority
+from mqdlq.model import Destination, PutAuthority
 from mqdlq.mqi.connect import CONNECTION_GONE_REASONS, QueueManager
 from mqdlq.mqi.hints import hint
 from mqdlq.mqi.inquiries import stream_advice
@@ -43,9 +43,6 @@ DESTINATION_REASONS = frozenset(
     )
 )
 """Reasons that apply to every message for a destination, not only to the message that met them."""
-
-Destination = tuple[str, str]
-"""The names of a queue and its queue manager; a blank name leaves it to name resolution."""
 
 
 @dataclass(slots=True)

@@ -12,10 +12,11 @@ from typing import Generic, Self, TypeVar
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
+from mqdlq.model import Destination
 from mqdlq.mqi.connect import CONNECTION_GONE_REASONS
 from mqdlq.mqi.state_queue import Markers
-from mqdlq.mqi.unit_of_work import Syncpoint
-from mqdlq.stages.units.destinations import Destination, Destinations
+from mqdlq.mqi.unit_of_work import MAX_BYTES_IN_A_UNIT, Syncpoint
+from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.moves import (
     MessageGoneError,
     Move,
@@ -38,7 +39,6 @@ TASK_ENDING_REASONS = (
     MQRC["MQRC_CALL_INTERRUPTED"],
 )
 """Reasons of a failed put that end the task: the connection is lost, or the queue manager stops."""
-MAX_BYTES_IN_A_UNIT = 32 * 1024 * 1024
 SINGLE_MOVE_TRIES = 2
 """How often a move is tried in its own unit of work while the queue manager backs that out."""
 

@@ -6,16 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
-from mqdlq.model import PutAuthority
+from mqdlq.model import Destination, PutAuthority
 from mqdlq.mqi.state_queue import Marker, Markers
-from mqdlq.mqi.unit_of_work import Syncpoint
-from mqdlq.stages.units.destinations import Destination, Destinations
-from mqdlq.stages.units.resources import Resources
-from mqdlq.structures import MQMD
-
-READ_REPORT = MQMD.reader("report")
-MQRO_COA_WITH_FULL_DATA, MQRO_COD_WITH_FULL_DATA = 0x700, 0x3800
-"""All bits that request a report on arrival, or on delivery."""
+from mqdlq.mqi.unit_of_work import Syncpoint, count_gets_and_puts
+from mqdlq.resources import Resources
+from mqdlq.stages.units.destinations import Destinations
 
 
 class Move(Protocol):
@@ -56,15 +51,6 @@ def count_uncommitted_messages(move: Move, destinations: Destinations) -> int:
     for descriptor in move.descriptors:
         number += count_gets_and_puts(descriptor, is_got=move.is_got, is_put=is_put)
         number += is_put and destinations.may_trigger(move.destination)
-    return number
-
-
-def count_gets_and_puts(descriptor: bytes, *, is_got: bool, is_put: bool) -> int:
-    """Return how many messages, with reports, the get and the put of one message count."""
-    (report,) = READ_REPORT.unpack_from(descriptor)
-    number = 1 + bool(report & MQRO_COD_WITH_FULL_DATA) if is_got else 0
-    if is_put:
-        number += 1 + bool(report & MQRO_COA_WITH_FULL_DATA)
     return number
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Protocol
+from datetime import timedelta
 
 from mqdlq.errors import AnotherExecutorError
 from mqdlq.ledger import Ledger
-from mqdlq.mqi.connect import ConnectionSettings, QueueManager
+from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import Markers, open_state_queue
+from mqdlq.resources import Resources
 
 HOLD_TIMEOUT = timedelta(minutes=5)
 """How long a pass waits for the state queue, since several handlers may share one."""
@@ -61,31 +60,3 @@ def _describe_holder(ledger: Ledger, queue_manager: str, state_queue: str) -> st
         f"by this ledger it is run {other.run_id} of handler {other.handler} on queue"
         f" {other.queue}, whose last pass began at {began:%Y-%m-%d %H:%M:%S} UTC"
     )
-
-
-# The resources of passes and restorations: settings, ledger, clock, sleep and log.
-
-
-class Log(Protocol):
-    """Receives the progress of a task; any logger fits."""
-
-    def debug(self, message: str, *args: object) -> None:
-        """Log a detail."""
-
-    def info(self, message: str, *args: object) -> None:
-        """Log normal progress."""
-
-    def warning(self, message: str, *args: object) -> None:
-        """Log a condition that someone should know."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """The resources of a task. `sleep` takes seconds, `clock` returns aware UTC."""
-
-    settings: ConnectionSettings
-    ledger: Ledger
-    lake_root: str
-    clock: Callable[[], datetime]
-    sleep: Callable[[float], None]
-    log: Log

@@ -15,8 +15,8 @@ from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.named_messages import check_named_messages
 from tests.support.world import World
+from tests.unit.controls.loops.returning import send_back
 from tests.unit.controls.repair.approved_repairs import keys_on_queue, plan_repair
-from tests.unit.stages.execute.controls.returning import send_back
 from tests.unit.stages.execute.messages.with_properties import (
     ALL_KINDS,
     add_properties,

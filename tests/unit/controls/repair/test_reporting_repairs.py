@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mqdlq.controls.repair.report import repair_in_words
 from mqdlq.reading.report import Report, read_report, render_json, render_text
-from mqdlq.reading.report.controls import repair_in_words
 from mqdlq.reading.run.summary import summarize_run
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import World

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from mqdlq.controls.work import choose_step
 from mqdlq.model import Action, PutAuthority, Step
-from mqdlq.stages.execute.pending_steps import choose_step
 from tests.support.world import World
 
 

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 import embedded_mq
+from mqdlq.controls.work import PlannedAttempt
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.unit_of_work import GotMessage, UnitOfWork
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.units.engine import UnitEngine
 from tests.support.world import World
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from mqdlq.errors import AnotherExecutorError
-from mqdlq.stages.units.resources import Resources, hold_state_queue
+from mqdlq.resources import Resources
+from mqdlq.stages.units.resources import hold_state_queue
 from tests.support.restorations import discard, prepare_restoration
 from tests.support.world import NOON, World
 

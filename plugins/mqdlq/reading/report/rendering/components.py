@@ -16,8 +16,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mqdlq import words
 from mqdlq.constants import reason_text
+from mqdlq.controls.evidence.report import evidence_in_words
+from mqdlq.controls.loops.report import return_in_words
+from mqdlq.controls.ramp.report import ramp_in_words
+from mqdlq.controls.repair.report import repair_in_words
 from mqdlq.model import AttemptState, Outcome
-from mqdlq.reading.report import commands, controls, expiry, needs_attention, rule_counts
+from mqdlq.reading.report import commands, expiry, needs_attention, rule_counts
 from mqdlq.reading.report.grouping import BINS
 from mqdlq.reading.report.report_records import Account, RuleRow, TimelinePoint
 
@@ -163,10 +167,10 @@ def component_environment(*directories: Path) -> Environment:
         "outcome": _outcome,
         "reason": reason_text,
         "said": _said,
-        "evidence_in_words": words.evidence_in_words,
-        "ramp_in_words": controls.ramp_in_words,
-        "repair_in_words": controls.repair_in_words,
-        "return_in_words": controls.return_in_words,
+        "evidence_in_words": evidence_in_words,
+        "ramp_in_words": ramp_in_words,
+        "repair_in_words": repair_in_words,
+        "return_in_words": return_in_words,
     }
     environment.globals |= {
         "act_address": commands.act_address,

@@ -15,10 +15,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mqdlq.controls.evidence.report import evidence_in_words
+from mqdlq.controls.loops.report import return_in_words
+from mqdlq.controls.ramp.report import ramp_in_words
+from mqdlq.controls.repair.report import repair_in_words
 from mqdlq.model import AttemptState, MessageClass, Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.commands import text_command
-from mqdlq.reading.report.controls import ramp_in_words, repair_in_words, return_in_words
 from mqdlq.reading.report.expiry import expired_in_words, expiry_in_words
 from mqdlq.reading.report.needs_attention import (
     destination_in_words,
@@ -39,7 +42,6 @@ from mqdlq.words import (
     NO_OUTCOME,
     count,
     destination_of,
-    evidence_in_words,
     learned_in_words,
     moment,
     not_selected,

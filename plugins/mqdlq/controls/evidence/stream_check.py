@@ -1,0 +1,190 @@
+"""Check by the stream queue whether messages came and left between two snapshots.
+
+A queue with STREAMQ has a copy of each message on its stream queue. A copy without a message in any
+snapshot, and on the queue, belongs to a message that another program took, or that expired. The
+check browses the stream queue before the snapshot, so that each copy's message was on the queue
+before the snapshot began.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import product
+from typing import Final
+
+from mqdlq import lake
+from mqdlq.controls.evidence.checking import Checking
+from mqdlq.headers import DLH_LENGTH, message_key
+from mqdlq.headers.ccsid import Family
+from mqdlq.headers.classify import STRUC_IDS
+from mqdlq.headers.representation import parse_gmt
+from mqdlq.ledger import EvidenceCheck
+from mqdlq.model import QueueKind
+from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
+from mqdlq.mqi.connect import QueueManager, connect
+from mqdlq.resources import Execution
+from mqdlq.structures import MQDLH, MQMD
+
+STREAM: Final = "stream"
+MAX_BROWSED: Final = 200_000
+"""How many copies are browsed at most."""
+
+MAX_RECONSTRUCTED: Final = 250
+"""For how many copies the report options of the original are tried, 512 combinations each."""
+
+MAX_SNAPSHOTS: Final = 100
+"""How many earlier snapshots are read at most, the latest ones."""
+
+
+@dataclass(slots=True)
+class StreamBrowse(Checking):
+    """The check so far, and the copies of messages that were put since the last check."""
+
+    copies: dict[bytes, BrowsedMessage] = field(default_factory=dict)
+
+
+def inquire_stream_queue(queue_manager: QueueManager, queue: str) -> str:
+    """Return the STREAMQ of a queue, "" if it has none; raises QueueManagerError."""
+    selector = queue_manager.client.CMQC.MQCA_STREAM_QUEUE_NAME
+    return str(queue_manager.inquire_queue(queue, selector))
+
+
+def browse_stream(execution: Execution) -> StreamBrowse:
+    """Browse the stream queue of a run's queue, before the snapshot of the run.
+
+    Errors become the `trouble` of the check, and a warning in the log. The first check of a queue
+    has no copies: it only begins the time of the next one.
+    """
+    run, now = execution.run, execution.clock()
+    since = execution.ledger.evidence.last_at(run.queue_manager, run.queue, STREAM)
+    browse = StreamBrowse(EvidenceCheck(STREAM, "", since, now))
+    with (
+        browse.noting_trouble(execution, "stream queue"),
+        connect(execution.settings) as queue_manager,
+    ):
+        source = inquire_stream_queue(queue_manager, run.queue)
+        browse.check = replace(browse.check, source=source)
+        if not source:
+            browse.check = replace(browse.check, trouble="the queue has no STREAMQ")
+            execution.log.warning(
+                "queue %s has no stream queue, so that `evidence: stream` has no effect; define one"
+                " with ALTER QLOCAL(%s) STREAMQ(…) [MQDLQ-139]",
+                run.queue,
+                run.queue,
+            )
+        elif since is not None:
+            _browse_since(queue_manager, browse, since, run.queue_kind)
+    return browse
+
+
+def _browse_since(
+    queue_manager: QueueManager, browse: StreamBrowse, since: datetime, queue_kind: QueueKind
+) -> None:
+    check, copies = browse.check, dict[bytes, BrowsedMessage]()
+    with queue_manager.browsing(check.source) as opened:
+        cursor = BrowseCursor(queue_manager, opened, check.source)
+        for number, copy in enumerate(cursor.messages(), start=1):
+            if number > MAX_BROWSED:
+                trouble = f"it has more than {MAX_BROWSED:,} messages; remove old copies from it"
+                browse.check = replace(check, trouble=trouble)
+                return
+            put_at = put_on_queue_at(copy, queue_kind)
+            if put_at is not None and since <= put_at < check.at:
+                copies.setdefault(key_of(copy), copy)
+    browse.check, browse.copies = replace(check, examined=len(copies)), copies
+
+
+def record_stream_check(execution: Execution, browse: StreamBrowse) -> None:
+    """Compare the copies with the snapshots since the last check, and record the result."""
+    with browse.noting_trouble(execution, "stream queue"):
+        browse.check = _compare(execution, browse)
+    execution.ledger.evidence.record(execution.run.run_id, browse.check)
+
+
+def _compare(execution: Execution, browse: StreamBrowse) -> EvidenceCheck:
+    unseen, is_exact = _find_unseen(execution, browse.check, set(browse.copies))
+    doubtful = sorted(unseen)[:MAX_RECONSTRUCTED]
+    possible = {key: one for one in doubtful for key in possible_keys(browse.copies[one])}
+    never_seen, _ = _find_unseen(execution, browse.check, set(possible))
+    is_exact = is_exact and len(doubtful) == len(unseen)
+    unseen -= {one for key, one in possible.items() if key not in never_seen}
+    return replace(browse.check, unseen=len(unseen), is_exact=is_exact)
+
+
+def _find_unseen(
+    execution: Execution, check: EvidenceCheck, keys: set[bytes]
+) -> tuple[set[bytes], bool]:
+    """Return the keys that neither the ledger nor a snapshot has, and if all could be read."""
+    if not keys:
+        return set(), True
+    run, ledger, is_complete = execution.run, execution.ledger, True
+    place = run.queue_manager, run.queue
+    left = keys - ledger.messages.known_keys(*place, keys)
+    own = ledger.snapshots.of_run(run.run_id)
+    earlier = ledger.snapshots.taken_between(*place, check.since or check.at, check.at)
+    if len(earlier) > MAX_SNAPSHOTS:
+        earlier, is_complete = earlier[-MAX_SNAPSHOTS:], False
+    for taken in filter(None, [own, *earlier]):
+        try:
+            left -= set(lake.count_keys(taken.location, left)) if left else set()
+        except Exception:  # noqa: BLE001 (pruned or damaged; each store has its own errors)
+            is_complete = False
+    return left, is_complete
+
+
+# Copies of messages on a stream queue: when the original was put, and its possible keys.
+#
+# A copy has the MQMD, the properties and the data of its original. Its Expiry is unlimited, which
+# a
+# message key leaves out, and its Report lacks the options that request reports from the queue
+# manager
+# (IBM MQ docs, "Streaming queues configuration").
+
+_REPORT: Final = MQMD.slice_of("report")
+_PUT_AT: Final = MQMD.slice_of("put_date", "put_time")
+_DEAD_LETTERED_AT: Final = MQDLH.slice_of("put_date", "put_time")
+_DATE_LENGTH: Final = 8
+_LONG: Final = struct.Struct("=i")
+
+_REMOVED: Final = (
+    (0, 0x100, 0x300, 0x700),  # MQRO_COA, with data, with full data
+    (0, 0x800, 0x1800, 0x3800),  # MQRO_COD
+    (0, 0x200000, 0x600000, 0xE00000),  # MQRO_EXPIRATION
+    (0, 0x1000000, 0x3000000, 0x7000000),  # MQRO_EXCEPTION
+    (0, 0x4),  # MQRO_ACTIVITY
+)
+
+
+def put_on_queue_at(copy: BrowsedMessage, queue_kind: QueueKind) -> datetime | None:
+    """Return when a message was put on the queue, by its copy.
+
+    That is the time in its MQDLH; on a queue of another kind than a dead-letter queue, the time in
+    its MQMD if it has no MQDLH. None if there is no such time: a copy without an MQDLH may be of
+    another queue with the same stream queue.
+    """
+    family = STRUC_IDS.get(copy.prefix[:4])
+    if family is None or len(copy.prefix) < DLH_LENGTH:
+        if queue_kind is QueueKind.DEAD_LETTER:
+            return None
+        text = copy.descriptor[_PUT_AT].decode("latin-1")
+    else:
+        codec = "ascii" if family is Family.ASCII else "cp500"
+        text = copy.prefix[_DEAD_LETTERED_AT].decode(codec, "replace")
+    return parse_gmt(text[:_DATE_LENGTH], text[_DATE_LENGTH:])
+
+
+def key_of(copy: BrowsedMessage) -> bytes:
+    """Return the key of the original if it requests none of the reports that a copy lacks."""
+    return message_key(copy.descriptor, copy.total_length, copy.prefix)
+
+
+def possible_keys(copy: BrowsedMessage) -> Iterator[bytes]:
+    """Yield the keys of the original for each combination of report options that a copy lacks."""
+    descriptor = bytearray(copy.descriptor)
+    (report,) = _LONG.unpack(descriptor[_REPORT])
+    for options in product(*_REMOVED):
+        descriptor[_REPORT] = _LONG.pack(report | sum(options))
+        yield message_key(bytes(descriptor), copy.total_length, copy.prefix)

@@ -1,0 +1,76 @@
+"""Quarantine of messages that come back each time they are moved."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from mqdlq.controls.control import Control
+from mqdlq.controls.loops.round_trips import RoundTrips, find_round_trips
+from mqdlq.controls.loops.settings import Loops
+from mqdlq.controls.work import Hold, WorkItem, WorkList
+from mqdlq.model import Action, Outcome, PutAuthority, Step
+from mqdlq.mqi.connect import QueueManager
+from mqdlq.resources import Execution
+
+
+class LoopGuard(Control):
+    """Quarantines each message that has come back `limit` times: no rule moves or discards it.
+
+    The ledger has the departures of all handlers and earlier runs, so that these count, too. A
+    quarantined message is held, or it is forwarded to the quarantine queue: each pass tries that
+    once, in place of the rules. A message that cannot be forwarded stays, and is quarantined.
+    """
+
+    observes = True
+
+    def __init__(self, execution: Execution, loops: Loops) -> None:
+        """Read the round trips when a message is first asked for."""
+        self._execution, self._limit = execution, loops.limit
+        self._queue, self._why = loops.then.forward or "", f"loops: limit {loops.limit}"
+        if self._queue in {execution.run.queue, execution.run.state_queue}:
+            # A message would only come back sooner.
+            self._why += f"; it stays, because {self._queue} is a queue of this very handler"
+            self._queue = ""
+
+    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
+        """Hold the quarantined messages, or replace the steps of their rules by a forward.
+
+        The outcome of any other message that came back says how often it did.
+
+        It comes before the archive copies are made: a held message needs none.
+        """
+        del queue_manager
+        for item in work.items:
+            step = item.due_step or item.exhausted_step
+            trips = self._round_trips.get(item.message.message_id)
+            if step is None or trips is None:
+                continue
+            hold = self.find_hold(item, step)
+            if hold is None:
+                item.moved_because = f"it {trips}"
+            elif self._queue:
+                item.steps = (forward_to(self._queue, item.attempts_made + 1),)
+                item.moved_because = hold.why
+            else:
+                item.hold = hold
+
+    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
+        """Return a hold for the rest of the run if the message has come back too often.
+
+        A message that the pass forwards to the quarantine queue is not held.
+        """
+        del step
+        trips = self._round_trips.get(item.message.message_id)
+        if trips is None or trips.count < self._limit or item.moved_because:
+            return None
+        return Hold(f"it {trips} ({self._why})", outcome=Outcome.QUARANTINED)
+
+    @cached_property
+    def _round_trips(self) -> dict[int, RoundTrips]:
+        ledger, run_id = self._execution.ledger, self._execution.run.run_id
+        return find_round_trips(ledger, ledger.identities.of_run(run_id))
+
+
+def forward_to(queue: str, tries: int) -> Step:
+    """Return the step that forwards a message with its MQDLH; no rule of the table decided it."""
+    return Step(0, 0, Action.FWD, queue, "", True, PutAuthority.DEF, tries)

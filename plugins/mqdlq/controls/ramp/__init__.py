@@ -1,0 +1,1 @@
+"""Ramp and breaker: messages of a cause move in steps, and stop if they come back or fail."""

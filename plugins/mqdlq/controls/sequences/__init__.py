@@ -1,0 +1,1 @@
+"""Sequences: messages that move together, and messages that wait for an earlier one."""

@@ -1,0 +1,228 @@
+"""Groups: all messages of a group move in one unit of work, or none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mqdlq.constants import MQRC
+from mqdlq.controls.control import Control
+from mqdlq.controls.limits.budget import RunBudget
+from mqdlq.controls.sequences.group_members import (
+    GroupKey,
+    GroupPlace,
+    find_gaps,
+    find_place,
+    find_repeated,
+)
+from mqdlq.controls.work import BrowsedItem, Hold, WorkItem, WorkList, of_group
+from mqdlq.errors import QueueManagerError
+from mqdlq.headers import message_key
+from mqdlq.lake import settled_places
+from mqdlq.model import Action, Step
+from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.mqi.connect import QueueManager
+from mqdlq.mqi.hints import printable_name
+from mqdlq.mqi.unit_of_work import MAX_BYTES_IN_A_UNIT, count_gets_and_puts
+from mqdlq.resources import Execution
+
+_MARKERS = 2
+"""A unit puts its marker, and clears the marker of the unit before it."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """The messages on the queue with one GroupId.
+
+    `members` are those of the run, with the tokens of their messages, in the order of the group;
+    `first` is the one that a browse meets first. `others` are the keys of the
+    other messages. `uncommitted` is the number of messages by which
+    the group counts towards MAXUMSGS, without trigger messages. `why` says why the group stays,
+    whatever its rules are.
+    """
+
+    places: list[GroupPlace] = field(default_factory=list)
+    members: list[tuple[GroupPlace, WorkItem, bytes]] = field(default_factory=list)
+    first: WorkItem | None = None
+    length: int = 0
+    uncommitted: int = 0
+    others: set[bytes] = field(default_factory=set)
+    why: str = ""
+
+
+class GroupControl(Control):
+    """Lets the messages of a complete group move together, in the order of MsgSeqNumber.
+
+    All of them must be due with the same action and the same target. The messages of a group that
+    is incomplete, or does not fit into a unit of work, stay for the rest of the run. Segments of a
+    message outside of a group are a group, too.
+    """
+
+    observes = observes_settling = True
+
+    def __init__(self, execution: Execution, budget: RunBudget | None) -> None:
+        """Keep groups together; a group that is larger than the rest of the budget stays."""
+        self._execution, self._budget = execution, budget
+        self._forget()
+
+    def _forget(self) -> None:
+        self._groups: dict[GroupKey, _Group] = {}
+        self._by_message: dict[int, _Group] = {}
+        self._settled: dict[bytes, set[int]] = {}
+
+    def begin_observation(self, cursor: BrowseCursor) -> None:
+        """Find out how much a unit of work may hold."""
+        self._forget()
+        self._cursor = cursor
+        queue_manager = cursor.queue_manager
+        selector = queue_manager.client.CMQC.MQIA_MAX_UNCOMMITTED_MSGS
+        self._uncommitted_limit = int(queue_manager.inquire(selector))
+        self._has_state_queue = self._is_defined(queue_manager, self._execution.run.state_queue)
+
+    def observe(self, met: BrowsedItem) -> None:
+        """Take note of a message of a group, also if it is not one of the run's messages."""
+        place = find_place(met.browsed)
+        if place is None:
+            return
+        group = self._groups.setdefault(place.key, _Group())
+        group.places.append(place)
+        group.length += met.browsed.total_length
+        step = met.item.due_step if met.item is not None else None
+        is_put = step is not None and step.action is not Action.DISCARD
+        descriptor = met.browsed.descriptor
+        group.uncommitted += count_gets_and_puts(descriptor, is_got=True, is_put=is_put)
+        if met.item is not None:
+            group.members.append((place, met.item, met.browsed.token))
+            group.first = group.first or met.item
+            self._by_message[met.item.message.message_id] = group
+        else:
+            group.others.add(met.key)
+
+    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
+        """Decide which groups stay; their messages are held before any of them is archived."""
+        del work, queue_manager
+        others = {key for group in self._groups.values() if group.members for key in group.others}
+        run, ledger = self._execution.run, self._execution.ledger
+        snapshot = ledger.snapshots.of_run(run.run_id) if others else None
+        self._settled = settled_places(snapshot.location, others) if snapshot else {}
+        for group in self._groups.values():
+            group.members.sort(key=lambda member: member[0].order)
+            group.why = self._find_obstacle(group)
+            for _, item, _ in group.members:
+                if group.why and item.due_step is not None:
+                    item.hold = item.hold or Hold(group.why)
+
+    def find_first(self, item: WorkItem) -> WorkItem:
+        """Return the message of the same group that a browse meets first."""
+        group = self._by_message.get(item.message.message_id)
+        return item if group is None or group.first is None else group.first
+
+    def gather(self, met: BrowsedItem) -> Sequence[BrowsedItem] | None:
+        """Return the messages of a group that may move, at the first of them.
+
+        No message if one of them is gone: the next pass finds the group incomplete.
+        """
+        if met.item is None or met.item.message.message_id not in self._by_message:
+            return None
+        group = self._by_message[met.item.message.message_id]
+        if group.why:
+            return None
+        if met.item is not group.first:
+            return ()
+        together = []
+        for _, item, token in group.members:
+            found = self._cursor.find(token)
+            key = found and message_key(found.descriptor, found.total_length, found.prefix)
+            if found is None or key != item.message.message_key:
+                return ()
+            item.was_seen = True
+            together.append(BrowsedItem(key, found, item))
+        return together
+
+    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
+        """Return a hold if the group of a message stays."""
+        group = self._by_message.get(item.message.message_id)
+        if group is None or item.due_step is None:
+            return None
+        why = group.why or self._find_difference(group, step) or self._find_excess(group)
+        return Hold(why) if why else None
+
+    def spread_holds(self) -> None:
+        """Hold the other messages of a group of which one is held."""
+        for group in self._groups.values():
+            held = next((item.hold for _, item, _ in group.members if item.hold), None)
+            for _, item, _ in group.members if held else ():
+                if held is not None and item.hold is None and item.due_step is not None:
+                    item.hold = of_group(held)
+
+    def _find_obstacle(self, group: _Group) -> str:
+        """Return why a group stays, whatever its rules are, or ""."""
+        count = len(group.places)
+        if repeated := find_repeated(group.places):
+            return f"its GroupId is used more than once: {repeated}"
+        if gaps := find_gaps(group.places):
+            here = "1 message is" if count == 1 else f"{count} messages are"
+            return f"its group is incomplete: {here} on the queue; {gaps}"
+        if len(group.members) < count:
+            here = f"this run has {len(group.members)} of them{self._find_settled(group)}"
+            return f"its group has {count} messages; {here}"
+        misfit = self._find_misfit(count, group) if count > 1 else ""
+        return f"its group has {count} messages{misfit}" if misfit else ""
+
+    def _find_settled(self, group: _Group) -> str:
+        """Return how many messages of a group earlier runs have settled, in words, or ""."""
+        settled = sum(len(self._settled.get(key, ())) for key in group.others)
+        return f", and earlier runs have settled {settled}" if settled else ""
+
+    def _find_misfit(self, count: int, group: _Group) -> str:
+        """Return why messages do not fit into one unit of work, or ""."""
+        run, needed = self._execution.run, group.uncommitted + _MARKERS
+        if not self._has_state_queue:
+            name = printable_name(run.state_queue)
+            return f"; without the state queue {name} each message moves alone"
+        if count > run.max_messages_per_unit:
+            return f"; max_messages_per_unit is {run.max_messages_per_unit}"
+        if needed > self._uncommitted_limit:
+            return f", which need MAXUMSGS({needed}); it is {self._uncommitted_limit}"
+        if group.length > MAX_BYTES_IN_A_UNIT:
+            return f" with {group.length} bytes; a unit of work has at most {MAX_BYTES_IN_A_UNIT}"
+        return ""
+
+    def _find_difference(self, group: _Group, step: Step) -> str:
+        """Return why the messages of a group do not move together in this pass, or ""."""
+        for place, item, _ in group.members:
+            if item.withheld_reason:
+                return f"{place} of its group stays: {item.withheld_reason}"
+            other = item.due_step
+            if other is None:
+                return f"no rule moves {place} of its group now"
+            if _treatment(other) != _treatment(step):
+                ways = f"{_describe(step)}, and {place} {_describe(other)}"
+                return f"the rules treat the messages of its group differently: this one {ways}"
+        return ""
+
+    def _find_excess(self, group: _Group) -> str:
+        """Return by how much a group exceeds the rest of the budget, or ""."""
+        if self._budget is None or len(group.members) <= self._budget.room:
+            return ""
+        rest = f"the run may move {self._budget.room} more (limits: messages_per_run)"
+        return f"its group has {len(group.members)} messages, and {rest}"
+
+    @staticmethod
+    def _is_defined(queue_manager: QueueManager, queue: str) -> bool:
+        """Return whether a queue is defined; it is if nobody may inquire it."""
+        try:
+            queue_manager.inquire_queue(queue, queue_manager.client.CMQC.MQIA_CURRENT_Q_DEPTH)
+        except QueueManagerError as error:
+            return error.reason != MQRC["MQRC_UNKNOWN_OBJECT_NAME"]
+        return True
+
+
+def _treatment(step: Step) -> tuple[object, ...]:
+    return step.action, step.target_q, step.target_q_mgr, step.header, step.put_authority
+
+
+def _describe(step: Step) -> str:
+    if step.action is Action.DISCARD:
+        return "is discarded"
+    return f"goes to {printable_name(step.target_q)}"

@@ -1,0 +1,74 @@
+"""Controls: the keys of a handler's YAML file that keep it from acting on too much at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mqdlq.controls.limits.settings import Limits
+from mqdlq.controls.loops.settings import Loops
+from mqdlq.controls.ramp.settings import Breaker, Ramp
+from mqdlq.controls.sequences.settings import Sequences
+
+
+class Controls(BaseModel):
+    """The controls of a handler. A run keeps them, as text, from its start to its end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limits: Annotated[Limits, Field(description="How much is moved: see [limits](#limits).")] = (
+        Limits()
+    )
+    loops: Annotated[
+        Loops | None,
+        Field(description="Quarantine of messages that come back: see [loops](#loops)."),
+    ] = None
+
+    ramp: Annotated[
+        Ramp | None,
+        Field(description="Move the messages of a cause in steps: see [ramp](#ramp)."),
+    ] = None
+    breaker: Annotated[
+        Breaker | None,
+        Field(
+            description="Stop the messages of a cause that come back or fail: see"
+            " [breaker](#breaker)."
+        ),
+    ] = None
+
+    sequences: Annotated[
+        Sequences | None,
+        Field(description="Keep messages together and in order: see [sequences](#sequences)."),
+    ] = None
+
+    @property
+    def recognise_returns(self) -> bool:
+        """Whether a control needs to know which messages have come back."""
+        return self.loops is not None or self.act_by_cause
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether a control needs more of a message than its MQMD and its MQDLH."""
+        reads = self.sequences is not None and self.sequences.reads_headers
+        return reads or self.recognise_returns
+
+    @property
+    def hold_for_a_time(self) -> bool:
+        """Whether a control holds messages that a later pass may move."""
+        return self.act_by_cause or self.limits.has_pace
+
+    @property
+    def act_by_cause(self) -> bool:
+        """Whether a control asks for the causes of messages."""
+        return self.ramp is not None or self.breaker is not None
+
+    def controls_text(self) -> str:
+        """Return the controls as JSON without defaults, which `read_controls` reads again."""
+        fields = set(Controls.model_fields)
+        return self.model_dump_json(include=fields, exclude_defaults=True, by_alias=True)
+
+
+def read_controls(text: str) -> Controls:
+    """Return the controls that a run has recorded as text."""
+    return Controls.model_validate_json(text)

@@ -1,0 +1,1 @@
+"""Windows in which a destination takes nothing."""

@@ -1,0 +1,290 @@
+"""The messages of a run that have a step to try, the attempts of a pass, and what holds them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+from mqdlq.controls.repair.changes import describe_delivery
+from mqdlq.controls.repair.settings import Repair
+from mqdlq.headers import DLH_LENGTH, message_key
+from mqdlq.ledger import MessageRepair, RunMessage
+from mqdlq.model import DEPARTED, Action, Destination, Outcome, PutAuthority, Step
+from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a due message is not tried now.
+
+    `why` completes "not attempted: …" in reports. `until` is the time from which the run may try
+    the message; None if it does not try it any more. `outcome` is that of a message that is still
+    held when the run ends.
+    """
+
+    why: str
+    until: datetime | None = None
+    outcome: Outcome = Outcome.NOT_ATTEMPTED
+
+
+def of_group(hold: Hold) -> Hold:
+    """Return the hold of a message that must stay with another message of its group."""
+    return Hold(f"another message of its group is held: {hold.why}", hold.until)
+
+
+@dataclass(slots=True)
+class WorkItem:
+    """One message of a run: its planned steps, its attempts, and its outcome if it has one.
+
+    `planned` are the steps as the plan has them, `steps` those steps with the tries that are left.
+    `is_in_doubt` says that its last attempt is unknown, `was_seen` that the last browse of the
+    queue met it. `withheld_reason` says why its next step must not be carried out, "" if it may.
+    `hold` says why a control does not let the pass try it now, None if none holds it.
+    `moved_because` is what its outcome says if a step succeeds, "" for the usual words.
+    `was_moved_elsewhere` says that another run moved it: a message with its key on the queue is
+    then an equal or a new one. `cause_id` is its cause, "" if no control of the run acts by cause.
+    `changes` are those of a run with a repair.
+    """
+
+    message: RunMessage
+    steps: tuple[Step, ...]
+    attempts_made: int
+    outcome: Outcome | None
+    last_attempt_at: datetime | None = None
+    is_in_doubt: bool = False
+    was_seen: bool = False
+    withheld_reason: str = ""
+    hold: Hold | None = None
+    moved_because: str = ""
+    was_moved_elsewhere: bool = False
+    cause_id: str = ""
+    changes: MessageRepair | None = None
+    planned: tuple[Step, ...] = ()
+
+    @property
+    def has_departed(self) -> bool:
+        """Whether it is known to have left the queue, moved by this run or otherwise."""
+        return self.was_moved_elsewhere or self.outcome in DEPARTED
+
+    @property
+    def step(self) -> Step | None:
+        """The step to try next, or None if all rules are exhausted."""
+        return choose_step(self.steps, self.attempts_made)
+
+    def was_tried_since(self, moment: datetime) -> bool:
+        """Return whether an attempt was made at this moment or later."""
+        return self.last_attempt_at is not None and self.last_attempt_at >= moment
+
+    @property
+    def due_step(self) -> Step | None:
+        """The step to try next, or None if there is nothing to try."""
+        step = None if self.outcome is not None or self.withheld_reason else self.step
+        return None if step is None or step.action is Action.IGNORE else step
+
+    @property
+    def exhausted_step(self) -> Step | None:
+        """The last step of a message whose rules are exhausted, else None."""
+        is_open = self.outcome is None and not self.withheld_reason
+        return self.steps[-1] if is_open and self.steps and self.step is None else None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is a step to try."""
+        return self.due_step is not None
+
+
+@dataclass(frozen=True, slots=True)
+class BrowsedItem:
+    """A browsed message; `item` is None if it is not one of the run's messages."""
+
+    key: bytes
+    browsed: BrowsedMessage
+    item: WorkItem | None
+
+
+def choose_step(steps: Sequence[Step], attempts_made: int) -> Step | None:
+    """Choose among a message's matching rules as IBM's handler does.
+
+    An IGNORE that is reached is taken. Otherwise each rule adds its RETRY to a running total, and
+    the first rule whose total exceeds the attempts already made is tried; RETRY(3) means three
+    attempts in all (IBM MQ docs, "How the rules table is processed").
+    """
+    budget = 0
+    for step in steps:
+        if step.action is Action.IGNORE:
+            return step
+        budget += step.tries
+        if budget > attempts_made:
+            return step
+    return None
+
+
+class WorkList:
+    """All messages of a run, which a browse recognises by their keys."""
+
+    def __init__(self, items: Iterable[WorkItem]) -> None:
+        """Hold the items in browse order of the snapshot."""
+        self.items = list(items)
+
+    def browse(self, cursor: BrowseCursor) -> Iterator[BrowsedItem]:
+        """Browse the queue from its head and recognise the run's messages.
+
+        The k-th message with a key on the queue is the k-th of the run's messages with that key
+        that have not departed. Messages in doubt are assigned last.
+        """
+        waiting: dict[bytes, list[WorkItem]] = defaultdict(list)
+        for item in sorted(self.items, key=_assignment_order):
+            item.was_seen = False
+            if not item.has_departed:
+                waiting[item.message.message_key].append(item)
+        for browsed in cursor.messages():
+            key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
+            recognised = waiting[key].pop() if waiting.get(key) else None
+            if recognised is not None:
+                recognised.was_seen = True
+            yield BrowsedItem(key, browsed, recognised)
+
+    def mark_moved_elsewhere(self, elsewhere: Collection[int]) -> None:
+        """Mark the messages that another run has moved since the browse.
+
+        Messages with equal keys are indistinguishable. If the browse met one of them, the met
+        message is an equal that is still on the queue.
+        """
+        unmet: dict[bytes, list[WorkItem]] = defaultdict(list)
+        for item in self.items:
+            item.was_moved_elsewhere = (
+                item.was_moved_elsewhere or item.message.message_id in elsewhere
+            )
+            if not item.was_seen and not item.has_departed:
+                unmet[item.message.message_key].append(item)
+        for item in self.items:
+            if item.was_seen and item.was_moved_elsewhere and unmet.get(item.message.message_key):
+                unmet[item.message.message_key].pop(0).was_seen = True
+                item.was_seen = False
+
+    def find_pending_items(self) -> list[WorkItem]:
+        """Return the items that the last browse met and that a later pass of this run tries."""
+        return [
+            item
+            for item in self.items
+            if item.was_seen and item.is_due and (item.hold is None or item.hold.until is not None)
+        ]
+
+
+def _assignment_order(item: WorkItem) -> tuple[bool, int]:
+    return not item.is_in_doubt, -item.message.browse_seq
+
+
+@dataclass(slots=True)
+class PlannedAttempt:
+    """One step to be tried on one browsed message, which the put repairs if `repair` is set."""
+
+    item: WorkItem
+    step: Step
+    browsed: BrowsedMessage
+    repair: Repair | None = None
+    reached: int = field(default=0, repr=False)
+
+    is_got: ClassVar[bool] = True
+
+    @property
+    def tries(self) -> tuple[PlannedAttempt, ...]:
+        """The attempts of a move: this one."""
+        return (self,)
+
+    @property
+    def message_key(self) -> bytes:
+        """The key of the message."""
+        return self.item.message.message_key
+
+    @property
+    def descriptors(self) -> tuple[bytes]:
+        """The message's packed MQMD."""
+        return (self.browsed.descriptor,)
+
+    @property
+    def authority(self) -> PutAuthority:
+        """The authority under which the message is put."""
+        return self.step.put_authority
+
+    @property
+    def destination(self) -> Destination | None:
+        """The queue to which the step puts the message; None for a DISCARD."""
+        if self.step.action is Action.DISCARD:
+            return None
+        return self.step.target_q, self.step.target_q_mgr
+
+    @property
+    def length(self) -> int:
+        """How many bytes the step puts, with or without the MQDLH; a DISCARD counts all bytes."""
+        keeps_its_header = self.step.action is Action.FWD and self.step.header
+        is_whole = self.destination is None or keeps_its_header
+        return self.browsed.total_length - (0 if is_whole else DLH_LENGTH)
+
+    @property
+    def how(self) -> str:
+        """How the attempt delivers the message, and why it was moved; "" for the usual words."""
+        changes = None if self.repair is None else self.item.changes
+        words = "" if changes is None else describe_delivery(changes)
+        return "; ".join(filter(None, [words, self.item.moved_because]))
+
+    @property
+    def lengths(self) -> tuple[int]:
+        """The length of the only message."""
+        return (self.length,)
+
+    @property
+    def precedes_discard(self) -> bool:
+        """Whether the step after this one is a DISCARD if this attempt fails."""
+        step = choose_step(self.item.steps, self.item.attempts_made + 1)
+        return step is not None and step.action is Action.DISCARD
+
+
+@dataclass(slots=True)
+class GroupAttempt:
+    """One step to be tried on all messages of a group, in one unit of work and in this order.
+
+    `reached` is the index of the message whose get or put was tried last.
+    """
+
+    tries: tuple[PlannedAttempt, ...]
+    reached: int = 0
+
+    is_got: ClassVar[bool] = True
+
+    @property
+    def message_key(self) -> bytes:
+        """The keys of all messages."""
+        return b"".join(one.message_key for one in self.tries)
+
+    @property
+    def descriptors(self) -> list[bytes]:
+        """The packed MQMDs of the messages."""
+        return [one.browsed.descriptor for one in self.tries]
+
+    @property
+    def authority(self) -> PutAuthority:
+        """The authority under which all messages are put."""
+        return self.tries[0].authority
+
+    @property
+    def destination(self) -> Destination | None:
+        """The queue to which all messages are put; None for a DISCARD."""
+        return self.tries[0].destination
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many bytes of each message the step puts."""
+        return [one.length for one in self.tries]
+
+    @property
+    def length(self) -> int:
+        """How many bytes of all messages the step puts."""
+        return sum(self.lengths)
+
+
+Planned = PlannedAttempt | GroupAttempt
+"""A move of a pass: one message, or the messages of a group."""

@@ -1,1 +1,0 @@
-"""Compare what a queue manager recorded about a queue with what the runs have seen of it."""
