@@ -249,6 +249,12 @@ class Step:
     put_authority: PutAuthority
     tries: int
 
+    @property
+    def destination(self) -> Destination | None:
+        """The queue to which the step puts a message; None for a DISCARD."""
+        is_put = self.action is not Action.DISCARD
+        return (self.target_q, self.target_q_mgr) if is_put else None
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedMessage:

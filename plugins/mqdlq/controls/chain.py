@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
-from mqdlq.controls.control import Control, Pausable
+from mqdlq.controls.control import Browses, Control, Observation
+from mqdlq.controls.limits.budget import RunBudget
+from mqdlq.controls.limits.rate_limits import Moves, RateLimits
+from mqdlq.controls.sequences.groups import GroupControl
+from mqdlq.controls.sequences.key_order import KeyOrder
 from mqdlq.controls.work import (
     BrowsedItem,
     Hold,
@@ -16,40 +21,54 @@ from mqdlq.controls.work import (
 )
 from mqdlq.mqi.browse import BrowseCursor
 
+C = TypeVar("C", bound=Control)
+
 
 class ControlChain:
-    """The controls of a run. A message is held by the first control that holds it."""
+    """The controls of a run. A message is held by the first control that holds it.
+
+    What only one control does, such as to wait for a rate, is asked of that control by its class.
+    """
 
     def __init__(self, controls: Sequence[Control]) -> None:
         """Ask the controls in this order."""
         self._controls = controls
+        self._groups = _find(controls, GroupControl)
+        self._keys = _find(controls, KeyOrder)
+        self._budget = _find(controls, RunBudget)
+        self._rates = _find(controls, RateLimits)
 
     def observe_queue(self, work: WorkList, cursor: BrowseCursor) -> None:
         """Browse the queue for the controls that observe it in a pass."""
-        observers = [control for control in self._controls if control.observes]
-        if observers:
-            for _ in _show(observers, work, cursor):
+        if any(Browses.BEFORE_MOVES in control.observes for control in self._controls):
+            for _ in self._show(Browses.BEFORE_MOVES, work, cursor):
                 pass
 
     def observe_settling(self, work: WorkList, cursor: BrowseCursor) -> Iterator[BrowsedItem]:
         """Browse the queue, and yield each message after the controls have observed it."""
-        observers = [control for control in self._controls if control.observes_settling]
-        return _show(observers, work, cursor)
+        return self._show(Browses.SETTLING, work, cursor)
+
+    def _show(self, browse: Browses, work: WorkList, cursor: BrowseCursor) -> Iterator[BrowsedItem]:
+        observers = [control for control in self._controls if browse in control.observes]
+        for control in observers:
+            control.begin_observation(Observation(cursor, work))
+        for met in work.browse(cursor):
+            for control in observers:
+                control.observe(met)
+            yield met
+        for control in observers:
+            control.end_observation()
 
     @property
     def room(self) -> int | None:
-        """How many messages the pass moves at most; None if no control knows."""
-        known = (control.room for control in self._controls)
-        return min((room for room in known if room is not None), default=None)
+        """How many messages the pass moves at most; None without a limit."""
+        return None if self._budget is None else self._budget.room
 
     def gather(self, met: BrowsedItem) -> Sequence[BrowsedItem]:
         """Return the messages that move together with one that a pass meets, in their order."""
-        for control in self._controls:
-            if (together := control.gather(met)) is not None:
-                return together
-        return (met,)
+        return (met,) if self._groups is None else self._groups.gather(met)
 
-    def hold_or_admit(self, planned: Planned, moves: Pausable) -> bool:
+    def hold_or_admit(self, planned: Planned, moves: Moves) -> bool:
         """Ask for a planned attempt; return whether the pass may make it.
 
         Otherwise the hold is recorded in each item: a hold of one message of a group holds all. A
@@ -67,34 +86,25 @@ class ControlChain:
                 control.admit(one)
         return True
 
-    def _pace(self, planned: Planned, moves: Pausable) -> Hold | None:
-        """Let the controls wait until the pass may move messages that none of them holds."""
-        for control in self._controls:
-            if (hold := control.pace(planned, moves)) is not None:
-                for one in planned.tries:
-                    one.item.hold = hold
-                return hold
-        return None
+    def _pace(self, planned: Planned, moves: Moves) -> Hold | None:
+        """Wait until the limits let the pass move messages that no control holds."""
+        hold = None if self._rates is None else self._rates.pace(planned, moves)
+        for one in planned.tries if hold is not None else ():
+            one.item.hold = hold
+        return hold
 
     def _hold_any(self, items: Sequence[WorkItem]) -> Hold | None:
         """Record in each item whether a control holds it; return the first hold."""
         for item in items:
-            self.hold(item)
+            item.hold = self._find_hold(item)
         return next((item.hold for item in items if item.hold), None)
-
-    def hold(self, item: WorkItem) -> None:
-        """Record in the item whether a control holds it.
-
-        A message whose rules are exhausted is held, too: a control may name its outcome.
-        """
-        item.hold = self._find_hold(item)
 
     def hold_all(self, work: WorkList) -> None:
         """Record the holds in all items again; an item without one keeps an earlier hold."""
         for item in work.items:
             item.hold = self._find_hold(item) or item.hold
-        for control in self._controls:
-            control.spread_holds()
+        if self._groups is not None:
+            self._groups.spread_holds()
 
     def is_held_to_the_end(self, item: WorkItem) -> bool:
         """Return whether a control holds a message for the rest of the run."""
@@ -102,45 +112,31 @@ class ControlChain:
         return hold is not None and hold.until is None
 
     def _find_hold(self, item: WorkItem) -> Hold | None:
-        if (step := item.due_step or item.exhausted_step) is None:
+        """Return the first hold; a control may name the outcome of an exhausted message, too."""
+        if item.open_step is None:
             return None
-        holds = (control.find_hold(item, step) for control in self._controls)
+        holds = (control.find_hold(item) for control in self._controls)
         return next(filter(None, holds), None)
 
     def may_still_move(self, planned: PlannedAttempt) -> bool:
-        """Ask whether an admitted message may move although moves before it have failed."""
-        return all(control.may_still_move(planned) for control in self._controls)
+        """Return whether an admitted message may move although moves before it have failed."""
+        return self._keys is None or self._keys.may_still_move(planned)
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         """Tell the controls that attempts were confirmed."""
         for control in self._controls:
             control.confirm(tries)
 
-    def fail(self, planned: PlannedAttempt, reason: int) -> None:
-        """Tell the controls that an attempt failed."""
+    def leave(self, planned: PlannedAttempt, reason: int = 0) -> None:
+        """Tell the controls that an admitted message has not moved."""
         for control in self._controls:
-            control.fail(planned, reason)
-
-    def leave(self, planned: PlannedAttempt) -> None:
-        """Tell the controls that an admitted message was not tried."""
-        for control in self._controls:
-            control.leave(planned)
+            control.leave(planned, reason)
 
     def finish(self) -> None:
-        """Tell the controls that the pass has ended."""
-        for control in self._controls:
-            control.finish()
+        """Tell the limits that the pass has ended without an error."""
+        if self._rates is not None:
+            self._rates.finish()
 
 
-def _show(
-    observers: Sequence[Control], work: WorkList, cursor: BrowseCursor
-) -> Iterator[BrowsedItem]:
-    """Browse the queue, and yield each message after these controls have observed it."""
-    for control in observers:
-        control.begin_observation(cursor)
-    for met in work.browse(cursor):
-        for control in observers:
-            control.observe(met)
-        yield met
-    for control in observers:
-        control.end_observation(work, cursor.queue_manager)
+def _find(controls: Sequence[Control], kind: type[C]) -> C | None:
+    return next((control for control in controls if isinstance(control, kind)), None)

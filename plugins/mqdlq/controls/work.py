@@ -36,6 +36,14 @@ def of_group(hold: Hold) -> Hold:
 
 
 @dataclass(slots=True)
+class Group:
+    """Messages of a run that move together, or not at all; a browse meets `first` first."""
+
+    first: WorkItem | None = None
+    size: int = 0
+
+
+@dataclass(slots=True)
 class WorkItem:
     """One message of a run: its planned steps, its attempts, and its outcome if it has one.
 
@@ -46,7 +54,8 @@ class WorkItem:
     `moved_because` is what its outcome says if a step succeeds, "" for the usual words.
     `was_moved_elsewhere` says that another run moved it: a message with its key on the queue is
     then an equal or a new one. `cause_id` is its cause, "" if no control of the run acts by cause.
-    `changes` are those of a run with a repair.
+    `changes` are those of a run with a repair. `group` has the messages that move with it, None if
+    it moves alone, or no control keeps groups together.
     """
 
     message: RunMessage
@@ -63,6 +72,7 @@ class WorkItem:
     cause_id: str = ""
     changes: MessageRepair | None = None
     planned: tuple[Step, ...] = ()
+    group: Group | None = field(default=None, repr=False, compare=False)
 
     @property
     def has_departed(self) -> bool:
@@ -85,10 +95,13 @@ class WorkItem:
         return None if step is None or step.action is Action.IGNORE else step
 
     @property
-    def exhausted_step(self) -> Step | None:
-        """The last step of a message whose rules are exhausted, else None."""
-        is_open = self.outcome is None and not self.withheld_reason
-        return self.steps[-1] if is_open and self.steps and self.step is None else None
+    def open_step(self) -> Step | None:
+        """The step to try next; if its rules are exhausted, the last one; None if it has ended."""
+        if self.outcome is not None or self.withheld_reason or not self.steps:
+            return None
+        if (step := self.step) is None:
+            return self.steps[-1]
+        return None if step.action is Action.IGNORE else step
 
     @property
     def is_due(self) -> bool:
@@ -213,9 +226,7 @@ class PlannedAttempt:
     @property
     def destination(self) -> Destination | None:
         """The queue to which the step puts the message; None for a DISCARD."""
-        if self.step.action is Action.DISCARD:
-            return None
-        return self.step.target_q, self.step.target_q_mgr
+        return self.step.destination
 
     @property
     def length(self) -> int:

@@ -8,9 +8,11 @@ import pytest
 
 import embedded_mq
 from mqdlq.controls import registry
-from mqdlq.controls.control import Control
+from mqdlq.controls.control import Browses, Control
+from mqdlq.controls.registry import REGISTRY
+from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import BrowsedItem, Hold, WorkItem
-from mqdlq.model import Outcome, Step
+from mqdlq.model import Outcome
 from mqdlq.resources import Execution
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import NOON, World
@@ -80,7 +82,7 @@ def test_a_run_without_budget_does_not_wait_for_a_step_of_a_ramp(world: World) -
 class HoldUntilOneOClock(Control):
     """Holds every message until one o'clock, and counts the messages that it observes."""
 
-    observes = True
+    observes = Browses.BEFORE_MOVES
     observed = 0
 
     def __init__(self, execution: Execution) -> None:
@@ -90,8 +92,8 @@ class HoldUntilOneOClock(Control):
         del met
         HoldUntilOneOClock.observed += 1
 
-    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
-        del item, step
+    def find_hold(self, item: WorkItem) -> Hold | None:
+        del item
         until = NOON + timedelta(hours=1)
         return Hold("it is before one o'clock", until) if self._clock() < until else None
 
@@ -129,3 +131,13 @@ def test_a_message_that_is_held_at_the_end_is_not_attempted(
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
     (fact,) = world.ledger.outcomes.of_run("run-1").values()
     assert fact.why == "it is before one o'clock"
+
+
+def test_a_control_reads_notes_of_controls_that_are_asked_before_it() -> None:
+    names = [one.name for one in REGISTRY]
+
+    assert len(set(names)) == len(names)
+    for position, one in enumerate(REGISTRY):
+        assert set(one.needs) <= set(names[:position])
+        assert set(one.keys) <= set(Controls.model_fields)
+    assert {key for one in REGISTRY for key in one.keys} == set(Controls.model_fields)

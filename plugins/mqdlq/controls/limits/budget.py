@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqdlq.controls.control import Control
 from mqdlq.controls.work import Hold, PlannedAttempt, WorkItem
-from mqdlq.model import Outcome, Step, Trait
+from mqdlq.model import Outcome, Trait
 from mqdlq.resources import Execution
 
 _MOVED = Outcome.having(Trait.SUCCEEDED)
@@ -24,25 +24,22 @@ class RunBudget(Control):
         """How many messages the budget has left."""
         return max(0, self._budget - self._moved)
 
-    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
-        """Return a hold once the budget is used up."""
-        del item, step
-        if self._moved < self._budget:
+    def find_hold(self, item: WorkItem) -> Hold | None:
+        """Return a hold once the budget is used up, or has no room for the group of a message."""
+        size = 1 if item.group is None or item.due_step is None else item.group.size
+        if size <= self.room:
             return None
+        if size > 1:
+            rest = f"the run may move {self.room} more (limits: messages_per_run)"
+            return Hold(f"its group has {size} messages, and {rest}")
         limit = f"limits: messages_per_run: {self._budget}"
         return Hold(f"the run has moved as many messages as it may ({limit})")
 
     def admit(self, planned: PlannedAttempt) -> None:
         """Count a message that the pass tries to move."""
-        del planned
-        self._moved += 1
+        self._moved += len(planned.tries)
 
-    def fail(self, planned: PlannedAttempt, reason: int) -> None:
-        """Do not count a message that did not move."""
-        del planned, reason
-        self._moved -= 1
-
-    def leave(self, planned: PlannedAttempt) -> None:
-        """Do not count a message that was not tried."""
-        del planned
-        self._moved -= 1
+    def leave(self, planned: PlannedAttempt, reason: int) -> None:
+        """Do not count a message that has not moved."""
+        del reason
+        self._moved -= len(planned.tries)

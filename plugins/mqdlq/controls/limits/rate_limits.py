@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
-from mqdlq.controls.control import Control, Pausable
+from mqdlq.controls.control import Control
 from mqdlq.controls.limits.gauges import Gauge, Gauges
 from mqdlq.controls.limits.settings import Limits
-from mqdlq.controls.windows.settings import find_reopening
 from mqdlq.controls.work import Hold, Planned, PlannedAttempt, WorkItem
-from mqdlq.model import Action, Destination, Step
+from mqdlq.model import Destination
 from mqdlq.mqi.hints import printable_name
 from mqdlq.resources import Execution
 
@@ -36,8 +35,26 @@ NO_DEPTH: Final = (
 _GONE: Final = Hold("it left the queue while the run waited for a limit")
 
 
+class Depths(Protocol):
+    """Finds the depths of queues."""
+
+    def inquire_depth(self, destination: Destination) -> int | None:
+        """Return the current depth of a local queue, None if it cannot be inquired."""
+
+
+class Moves(Protocol):
+    """The moves of a pass, which can be committed before a control waits."""
+
+    def pause(self, move: Planned) -> bool:
+        """Commit the open unit of work; return whether the message of the next move is there."""
+
+    @property
+    def destinations(self) -> Depths:
+        """The depths of the destinations of the pass."""
+
+
 class RateLimits(Control):
-    """Keeps `limits`: rates, depths and closed windows. A pass waits a little, or holds messages.
+    """Keeps the rates and depths of `limits`. A pass waits a little, or holds messages.
 
     Rates are reserved in the ledger, for a unit of work at a time, so that runs and handlers share
     them. A crash loses the reservations of its run: the rate is lower then, never higher. A message
@@ -50,19 +67,16 @@ class RateLimits(Control):
         self._meters = execution.ledger.meters
         self._gauges = Gauges(execution.run, limits)
         self._refusals = self._meters.refusals(execution.run.run_id, execution.clock())
-        self._closed: dict[Destination, Hold] = {}
         self._waited = timedelta(0)
 
-    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
-        """Return a hold if a limit has refused the destination, or if it is closed."""
-        del item
-        destination = None if step.action is Action.DISCARD else (step.target_q, step.target_q_mgr)
-        for gauge in self._gauges.of(destination):
+    def find_hold(self, item: WorkItem) -> Hold | None:
+        """Return a hold if a limit has refused the destination."""
+        for gauge in self._gauges.of(item.open_step.destination if item.open_step else None):
             if until := self._refusals.get(gauge.meter):
                 return Hold(gauge.why, until)
-        return self._find_window(destination) if destination else None
+        return None
 
-    def pace(self, planned: Planned, moves: Pausable) -> Hold | None:
+    def pace(self, planned: Planned, moves: Moves) -> Hold | None:
         """Reserve what an attempt needs of each limit, and wait until it is ready."""
         gauges = self._gauges.of(planned.destination)
         now = self._execution.clock()
@@ -82,13 +96,9 @@ class RateLimits(Control):
         for gauge in self._gauges.of(planned.destination):
             gauge.granted -= gauge.find_need(planned)
 
-    def fail(self, planned: PlannedAttempt, reason: int) -> None:
-        """Keep the reservation of a message that did not move for another message."""
+    def leave(self, planned: PlannedAttempt, reason: int) -> None:
+        """Keep the reservation of a message that has not moved for another message."""
         del reason
-        self.leave(planned)
-
-    def leave(self, planned: PlannedAttempt) -> None:
-        """Keep the reservation of a message that was not tried for another message."""
         for gauge in self._gauges.of(planned.destination):
             gauge.granted += gauge.find_need(planned)
 
@@ -103,7 +113,7 @@ class RateLimits(Control):
             seconds = self._waited.total_seconds()
             self._execution.log.info("the pass waited %.1f s for limits", seconds)
 
-    def _fill(self, gauge: Gauge, planned: Planned, moves: Pausable) -> Hold | None:
+    def _fill(self, gauge: Gauge, planned: Planned, moves: Moves) -> Hold | None:
         """Reserve a chunk, less the rest of the last one; return a hold if it is not ready soon."""
         if gauge.rate is None:
             return self._make_room(gauge, planned, moves)
@@ -127,7 +137,7 @@ class RateLimits(Control):
         gauge.expires_at = reservation.ready_at + GRANT_LASTS
         return None
 
-    def _make_room(self, gauge: Gauge, planned: Planned, moves: Pausable) -> Hold | None:
+    def _make_room(self, gauge: Gauge, planned: Planned, moves: Moves) -> Hold | None:
         """Wait until a queue is less deep than its limit; return a hold if that takes long.
 
         The depth includes the messages of this pass: it is inquired after they are committed.
@@ -146,7 +156,7 @@ class RateLimits(Control):
         gauge.expires_at = gauge.ready_at + GRANT_LASTS
         return None
 
-    def _find_room(self, gauge: Gauge, moves: Pausable) -> int:
+    def _find_room(self, gauge: Gauge, moves: Moves) -> int:
         """Return for how many messages a queue has room, or a unit of work if that is unknown."""
         depth = moves.destinations.inquire_depth(gauge.destination)
         if depth is not None:
@@ -165,14 +175,3 @@ class RateLimits(Control):
     def _wait(self, time: timedelta) -> None:
         self._execution.sleep(time.total_seconds())
         self._waited += time
-
-    def _find_window(self, destination: Destination) -> Hold | None:
-        """Return a hold if a destination is closed, from then on for the rest of the pass."""
-        item = self._gauges.find_item(destination)
-        if item is not None and item.closed and destination not in self._closed:
-            until = find_reopening(item.closed, self._execution.clock())
-            if until is not None:
-                why = f"is closed until {until:%Y-%m-%d %H:%M:%S} UTC (limits: closed)"
-                queue = f"queue {printable_name(destination[0])}"
-                self._closed[destination] = Hold(f"{queue} {why}", until)
-        return self._closed.get(destination)

@@ -146,6 +146,11 @@ class Limits(Rates):
         """Whether messages wait for a rate, a depth or the end of a window."""
         return bool(self.has_rate or self.queue_manager or self.destinations)
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether a destination is closed at times."""
+        return any(one.closed for one in self.destinations)
+
     def of_destination(self, queue: str, queue_manager: str) -> DestinationLimits | None:
         """Return the item that applies to a destination, or None; the names are not blank."""
         matching = (one for one in self.destinations if one.applies_to(queue, queue_manager))

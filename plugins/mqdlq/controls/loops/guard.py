@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from mqdlq.controls.control import Control
+from mqdlq.controls.control import Browses, Control, Observation
 from mqdlq.controls.loops.round_trips import RoundTrips, find_round_trips
 from mqdlq.controls.loops.settings import Loops
-from mqdlq.controls.work import Hold, WorkItem, WorkList
+from mqdlq.controls.work import Hold, WorkItem
 from mqdlq.model import Action, Outcome, PutAuthority, Step
-from mqdlq.mqi.connect import QueueManager
 from mqdlq.resources import Execution
 
 
@@ -21,7 +20,7 @@ class LoopGuard(Control):
     once, in place of the rules. A message that cannot be forwarded stays, and is quarantined.
     """
 
-    observes = True
+    observes = Browses.BEFORE_MOVES
 
     def __init__(self, execution: Execution, loops: Loops) -> None:
         """Read the round trips when a message is first asked for."""
@@ -32,20 +31,22 @@ class LoopGuard(Control):
             self._why += f"; it stays, because {self._queue} is a queue of this very handler"
             self._queue = ""
 
-    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
+    def begin_observation(self, browse: Observation) -> None:
+        """Keep the run's messages for the end of the browse."""
+        self._items = browse.work.items
+
+    def end_observation(self) -> None:
         """Hold the quarantined messages, or replace the steps of their rules by a forward.
 
         The outcome of any other message that came back says how often it did.
 
         It comes before the archive copies are made: a held message needs none.
         """
-        del queue_manager
-        for item in work.items:
-            step = item.due_step or item.exhausted_step
+        for item in self._items:
             trips = self._round_trips.get(item.message.message_id)
-            if step is None or trips is None:
+            if item.open_step is None or trips is None:
                 continue
-            hold = self.find_hold(item, step)
+            hold = self.find_hold(item)
             if hold is None:
                 item.moved_because = f"it {trips}"
             elif self._queue:
@@ -54,12 +55,11 @@ class LoopGuard(Control):
             else:
                 item.hold = hold
 
-    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
+    def find_hold(self, item: WorkItem) -> Hold | None:
         """Return a hold for the rest of the run if the message has come back too often.
 
         A message that the pass forwards to the quarantine queue is not held.
         """
-        del step
         trips = self._round_trips.get(item.message.message_id)
         if trips is None or trips.count < self._limit or item.moved_because:
             return None

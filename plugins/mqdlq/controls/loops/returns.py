@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mqdlq.causes import find_cause
-from mqdlq.controls.control import Control
+from mqdlq.controls.control import Browses, Control
 from mqdlq.controls.loops.round_trips import find_departures
-from mqdlq.controls.work import BrowsedItem, WorkList
+from mqdlq.controls.work import BrowsedItem
 from mqdlq.headers import MessageDescriptor, classify, message_identity
 from mqdlq.headers.representation import parse_gmt
 from mqdlq.ledger import Departure, Identity, Ledger
 from mqdlq.mqi.browse import BrowsedMessage
-from mqdlq.mqi.connect import QueueManager
 from mqdlq.resources import Execution
 
 _AT_ONCE = 500
@@ -66,7 +65,7 @@ class IdentityRecorder(Control):
     messages have come back.
     """
 
-    observes = observes_settling = True
+    observes = Browses.BEFORE_MOVES | Browses.SETTLING
 
     def __init__(self, execution: Execution) -> None:
         """Find out which messages of the run have an identity in the ledger."""
@@ -85,9 +84,8 @@ class IdentityRecorder(Control):
         if len(self._found) >= _AT_ONCE:
             self._write()
 
-    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
+    def end_observation(self) -> None:
         """Write the other identities."""
-        del work, queue_manager
         self._write()
 
     def _write(self) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from mqdlq.constants import MQRC
-from mqdlq.controls.control import Control
+from mqdlq.controls.control import Browses, Control, Observation
 from mqdlq.controls.loops.returns import ReturnedMessages
 from mqdlq.controls.ramp.gate import CauseGate, Surroundings, TargetState
 from mqdlq.controls.ramp.settings import Breaker
 from mqdlq.controls.settings import Controls
-from mqdlq.controls.work import BrowsedItem, Hold, PlannedAttempt, WorkItem, WorkList
+from mqdlq.controls.work import BrowsedItem, Hold, PlannedAttempt, WorkItem
 from mqdlq.errors import QueueManagerError
 from mqdlq.ledger import CauseAttempt, Subject
 from mqdlq.model import Action, Step
@@ -43,7 +43,7 @@ class CauseControl(Control):
     Only a pass changes the state of a gate: it has observed which messages are on the queue again.
     """
 
-    observes = True
+    observes = Browses.BEFORE_MOVES
 
     def __init__(self, execution: Execution, configured: Controls) -> None:
         """Read the states of the queue; a ramp without a breaker has one with its defaults."""
@@ -63,21 +63,24 @@ class CauseControl(Control):
         self._returned: dict[Subject, list[CauseAttempt]] = defaultdict(list)
         self._queue_manager: QueueManager | None = None
 
+    def begin_observation(self, browse: Observation) -> None:
+        """Keep the connection, to inquire targets; a pass begins."""
+        self._queue_manager = browse.cursor.queue_manager
+
     def observe(self, met: BrowsedItem) -> None:
         """Find out whether a message has come back; some hundred are looked up together."""
         self._met.append(met)
         if len(self._met) >= _AT_ONCE:
             self._look_up()
 
-    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
-        """Look up the other messages; a pass begins."""
-        del work
+    def end_observation(self) -> None:
+        """Look up the other messages."""
         self._look_up()
-        self._queue_manager = queue_manager
 
-    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
+    def find_hold(self, item: WorkItem) -> Hold | None:
         """Return the hold of the message's gate."""
-        return self._gate(item, step).find_hold() if _has_gate(step) else None
+        step = item.open_step
+        return self._gate(item, step).find_hold() if step and _has_gate(step) else None
 
     def admit(self, planned: PlannedAttempt) -> None:
         """Count a message that the pass tries to move."""
@@ -90,15 +93,10 @@ class CauseControl(Control):
         for gate, messages in Counter(gates).items():
             gate.confirm(messages)
 
-    def fail(self, planned: PlannedAttempt, reason: int) -> None:
-        """Count a put that failed."""
+    def leave(self, planned: PlannedAttempt, reason: int) -> None:
+        """Count a put that failed; a message that was not tried does not count."""
         if _has_gate(planned.step):
-            self._gate(planned.item, planned.step).fail(reason)
-
-    def leave(self, planned: PlannedAttempt) -> None:
-        """Do not count a message that was not tried."""
-        if _has_gate(planned.step):
-            self._gate(planned.item, planned.step).leave()
+            self._gate(planned.item, planned.step).leave(reason)
 
     def _gate(self, item: WorkItem, step: Step) -> CauseGate:
         run = self._execution.run

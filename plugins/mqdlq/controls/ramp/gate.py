@@ -108,17 +108,13 @@ class CauseGate:
         if self._state.phase is RampPhase.MOVING and self._moved >= self._state.allowed:
             self._begin_watch(self._clock() + self._watch)
 
-    def fail(self, reason: int) -> None:
-        """Count a put that failed; open the breaker after too many of them."""
+    def leave(self, reason: int) -> None:
+        """Count a put that failed, unless `reason` is 0; open the breaker after too many."""
         self._in_flight -= 1
-        if reason in OF_ONE_MESSAGE:
+        if not reason or reason in OF_ONE_MESSAGE:
             return
         self._failures += 1
         self._open_after_failures(f", the last with {reason_text(reason)}")
-
-    def leave(self) -> None:
-        """Do not count a message that was not tried."""
-        self._in_flight -= 1
 
     def decide(self) -> None:
         """Bring the state up to date at the begin of a pass, after the queue was observed."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mqdlq.constants import MQRC
-from mqdlq.controls.control import Control
-from mqdlq.controls.limits.budget import RunBudget
+from mqdlq.controls.control import Browses, Control, Observation
 from mqdlq.controls.sequences.group_members import (
     GroupKey,
     GroupPlace,
@@ -15,12 +14,11 @@ from mqdlq.controls.sequences.group_members import (
     find_place,
     find_repeated,
 )
-from mqdlq.controls.work import BrowsedItem, Hold, WorkItem, WorkList, of_group
+from mqdlq.controls.work import BrowsedItem, Group, Hold, WorkItem, of_group
 from mqdlq.errors import QueueManagerError
 from mqdlq.headers import message_key
 from mqdlq.lake import settled_places
 from mqdlq.model import Action, Step
-from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.unit_of_work import MAX_BYTES_IN_A_UNIT, count_gets_and_puts
@@ -31,19 +29,17 @@ _MARKERS = 2
 
 
 @dataclass(slots=True)
-class _Group:
+class _Group(Group):
     """The messages on the queue with one GroupId.
 
-    `members` are those of the run, with the tokens of their messages, in the order of the group;
-    `first` is the one that a browse meets first. `others` are the keys of the
-    other messages. `uncommitted` is the number of messages by which
+    `members` are those of the run, with the tokens of their messages, in the order of the group.
+    `others` are the keys of the other messages. `uncommitted` is the number of messages by which
     the group counts towards MAXUMSGS, without trigger messages. `why` says why the group stays,
     whatever its rules are.
     """
 
     places: list[GroupPlace] = field(default_factory=list)
     members: list[tuple[GroupPlace, WorkItem, bytes]] = field(default_factory=list)
-    first: WorkItem | None = None
     length: int = 0
     uncommitted: int = 0
     others: set[bytes] = field(default_factory=set)
@@ -58,23 +54,20 @@ class GroupControl(Control):
     message outside of a group are a group, too.
     """
 
-    observes = observes_settling = True
+    observes = Browses.BEFORE_MOVES | Browses.SETTLING
 
-    def __init__(self, execution: Execution, budget: RunBudget | None) -> None:
-        """Keep groups together; a group that is larger than the rest of the budget stays."""
-        self._execution, self._budget = execution, budget
-        self._forget()
-
-    def _forget(self) -> None:
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
         self._groups: dict[GroupKey, _Group] = {}
-        self._by_message: dict[int, _Group] = {}
         self._settled: dict[bytes, set[int]] = {}
 
-    def begin_observation(self, cursor: BrowseCursor) -> None:
+    def begin_observation(self, browse: Observation) -> None:
         """Find out how much a unit of work may hold."""
-        self._forget()
-        self._cursor = cursor
-        queue_manager = cursor.queue_manager
+        for item in browse.work.items:
+            item.group = None
+        self._groups, self._settled = {}, {}
+        self._cursor = browse.cursor
+        queue_manager = browse.cursor.queue_manager
         selector = queue_manager.client.CMQC.MQIA_MAX_UNCOMMITTED_MSGS
         self._uncommitted_limit = int(queue_manager.inquire(selector))
         self._has_state_queue = self._is_defined(queue_manager, self._execution.run.state_queue)
@@ -93,14 +86,13 @@ class GroupControl(Control):
         group.uncommitted += count_gets_and_puts(descriptor, is_got=True, is_put=is_put)
         if met.item is not None:
             group.members.append((place, met.item, met.browsed.token))
-            group.first = group.first or met.item
-            self._by_message[met.item.message.message_id] = group
+            group.first, group.size = group.first or met.item, group.size + 1
+            met.item.group = group
         else:
             group.others.add(met.key)
 
-    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
+    def end_observation(self) -> None:
         """Decide which groups stay; their messages are held before any of them is archived."""
-        del work, queue_manager
         others = {key for group in self._groups.values() if group.members for key in group.others}
         run, ledger = self._execution.run, self._execution.ledger
         snapshot = ledger.snapshots.of_run(run.run_id) if others else None
@@ -112,21 +104,15 @@ class GroupControl(Control):
                 if group.why and item.due_step is not None:
                     item.hold = item.hold or Hold(group.why)
 
-    def find_first(self, item: WorkItem) -> WorkItem:
-        """Return the message of the same group that a browse meets first."""
-        group = self._by_message.get(item.message.message_id)
-        return item if group is None or group.first is None else group.first
-
-    def gather(self, met: BrowsedItem) -> Sequence[BrowsedItem] | None:
+    def gather(self, met: BrowsedItem) -> Sequence[BrowsedItem]:
         """Return the messages of a group that may move, at the first of them.
 
-        No message if one of them is gone: the next pass finds the group incomplete.
+        No message if one of them is gone: the next pass finds the group incomplete. A message that
+        moves alone is returned itself.
         """
-        if met.item is None or met.item.message.message_id not in self._by_message:
-            return None
-        group = self._by_message[met.item.message.message_id]
-        if group.why:
-            return None
+        group = _group_of(met.item)
+        if group is None or group.why:
+            return (met,)
         if met.item is not group.first:
             return ()
         together = []
@@ -139,12 +125,12 @@ class GroupControl(Control):
             together.append(BrowsedItem(key, found, item))
         return together
 
-    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
+    def find_hold(self, item: WorkItem) -> Hold | None:
         """Return a hold if the group of a message stays."""
-        group = self._by_message.get(item.message.message_id)
-        if group is None or item.due_step is None:
+        group, step = _group_of(item), item.due_step
+        if group is None or step is None:
             return None
-        why = group.why or self._find_difference(group, step) or self._find_excess(group)
+        why = group.why or self._find_difference(group, step)
         return Hold(why) if why else None
 
     def spread_holds(self) -> None:
@@ -201,13 +187,6 @@ class GroupControl(Control):
                 return f"the rules treat the messages of its group differently: this one {ways}"
         return ""
 
-    def _find_excess(self, group: _Group) -> str:
-        """Return by how much a group exceeds the rest of the budget, or ""."""
-        if self._budget is None or len(group.members) <= self._budget.room:
-            return ""
-        rest = f"the run may move {self._budget.room} more (limits: messages_per_run)"
-        return f"its group has {len(group.members)} messages, and {rest}"
-
     @staticmethod
     def _is_defined(queue_manager: QueueManager, queue: str) -> bool:
         """Return whether a queue is defined; it is if nobody may inquire it."""
@@ -216,6 +195,11 @@ class GroupControl(Control):
         except QueueManagerError as error:
             return error.reason != MQRC["MQRC_UNKNOWN_OBJECT_NAME"]
         return True
+
+
+def _group_of(item: WorkItem | None) -> _Group | None:
+    """Return the group that this control has noted on a message."""
+    return item.group if item is not None and isinstance(item.group, _Group) else None
 
 
 def _treatment(step: Step) -> tuple[object, ...]:

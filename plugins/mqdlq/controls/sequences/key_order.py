@@ -8,10 +8,9 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import takewhile
 
-from mqdlq.controls.control import Control
-from mqdlq.controls.sequences.groups import GroupControl
+from mqdlq.controls.control import Browses, Control, Observation
 from mqdlq.controls.sequences.settings import KEY_FIELDS, Sequences
-from mqdlq.controls.work import BrowsedItem, Hold, PlannedAttempt, WorkItem, WorkList
+from mqdlq.controls.work import BrowsedItem, Hold, PlannedAttempt, WorkItem
 from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.headers import (
     IDENTITY_PREFIX,
@@ -23,7 +22,7 @@ from mqdlq.headers import (
 from mqdlq.headers.limits import NAME_VALUE_BYTES_READ
 from mqdlq.model import Action, Destination, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
-from mqdlq.mqi.connect import CONNECTION_GONE_REASONS, QueueManager
+from mqdlq.mqi.connect import CONNECTION_GONE_REASONS
 from mqdlq.resources import Execution
 from mqdlq.structures import Kind
 
@@ -105,14 +104,10 @@ class KeyOrder(Control):
     one key reach a destination in browse order, in this run and over runs.
     """
 
-    observes = observes_settling = True
+    observes = Browses.BEFORE_MOVES | Browses.SETTLING
 
-    def __init__(
-        self, execution: Execution, configured: Sequences, groups: GroupControl | None
-    ) -> None:
-        """Keep the order of the key that a handler names; a group has the place of its first."""
+    def __init__(self, execution: Execution, configured: Sequences) -> None:
         self._execution = execution
-        self._groups = groups
         self._why = f"it waits behind an earlier message with the same {configured.key}"
         self._why_unreadable = f"the headers in which it may have {configured.key} cannot be read"
         self._reader = KeyReader(configured)
@@ -129,10 +124,10 @@ class KeyOrder(Control):
         self._in_flight: set[int] = set()
         self._leased: dict[int, str] = {}
 
-    def begin_observation(self, cursor: BrowseCursor) -> None:
+    def begin_observation(self, browse: Observation) -> None:
         """Forget the keys of the last browse."""
         self._forget()
-        self._cursor = cursor
+        self._cursor = browse.cursor
         run_id, ledger = self._execution.run.run_id, self._execution.ledger
         self._leased = ledger.messages.lease_holders(run_id, self._execution.clock())
 
@@ -147,21 +142,21 @@ class KeyOrder(Control):
             key = b""
         self._met.append((met.item, key))
 
-    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
+    def end_observation(self) -> None:
         """Line up the messages of each key and destination in browse order.
 
         All messages of a group have the position of its first one, which may have no key.
         """
-        del work, queue_manager
         for index, (item, _) in enumerate(self._met):
-            first = self._groups.find_first(item) if self._groups is not None else item
+            first = (item.group and item.group.first) or item
             position, _ = self._places.get(first.message.message_id, (index, index))
             self._places[item.message.message_id] = position, index
             self._join_lines(item)
 
-    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
+    def find_hold(self, item: WorkItem) -> Hold | None:
         """Return a hold if an earlier message may still move. A DISCARD waits for none."""
-        if item.due_step is None or step.action is Action.DISCARD:
+        step = item.due_step
+        if step is None or step.action is Action.DISCARD:
             return None
         if item.message.message_id in self._unreadable:
             return Hold(self._why_unreadable)
@@ -177,17 +172,13 @@ class KeyOrder(Control):
         is_discard = planned.step.action is Action.DISCARD
         return is_discard or self._find_ahead(planned.item, planned.step) is None
 
-    def fail(self, planned: PlannedAttempt, reason: int) -> None:
-        """Hold later messages behind one that did not move."""
-        del reason
-        self.leave(planned)
-
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         """Forget messages that have moved."""
         self._in_flight -= {planned.item.message.message_id for planned in tries}
 
-    def leave(self, planned: PlannedAttempt) -> None:
-        """Hold later messages behind one that was not tried."""
+    def leave(self, planned: PlannedAttempt, reason: int) -> None:
+        """Hold later messages behind one that has not moved."""
+        del reason
         self._in_flight.discard(planned.item.message.message_id)
         self._join_lines(planned.item)
 

@@ -90,11 +90,8 @@ class AttemptObserver(Protocol):
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         """Take note that a unit of work with these attempts committed."""
 
-    def fail(self, planned: PlannedAttempt, reason: int) -> None:
-        """Take note that an attempt failed with a reason code."""
-
-    def leave(self, planned: PlannedAttempt) -> None:
-        """Take note that an attempt was not made, and does not count."""
+    def leave(self, planned: PlannedAttempt, reason: int = 0) -> None:
+        """Take note that an attempt failed with a reason code, or was not made."""
 
 
 class AttemptRecorder:
@@ -250,7 +247,7 @@ class AttemptRecorder:
             self.attempts += 1
             self.failures[one.step.target_q, own_reason] += 1
             self._log_failure(one, own_reason)
-            self._observer.fail(one, own_reason)
+            self._observer.leave(one, own_reason)
 
     def _build_attempt(
         self, unit: str, planned: PlannedAttempt, state: AttemptState, reason: int = 0
