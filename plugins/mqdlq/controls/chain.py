@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from mqdlq.controls.control import Browses, Control, Observation
 from mqdlq.controls.limits.budget import RunBudget
-from mqdlq.controls.limits.rate_limits import Moves, RateLimits
+from mqdlq.controls.limits.gauges import Moves
+from mqdlq.controls.limits.rate_limits import RateLimits
 from mqdlq.controls.sequences.groups import GroupControl
 from mqdlq.controls.sequences.key_order import KeyOrder
 from mqdlq.controls.work import (

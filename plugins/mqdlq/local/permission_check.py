@@ -16,7 +16,7 @@ import typer
 from mqdlq import directories
 from mqdlq.controls.evidence.settings import Evidence
 from mqdlq.controls.evidence.stream_check import inquire_stream_queue
-from mqdlq.controls.limits.rate_limits import NO_DEPTH
+from mqdlq.controls.limits.gauges import NO_DEPTH
 from mqdlq.controls.limits.settings import Limits
 from mqdlq.errors import (
     ClientNotFoundError,

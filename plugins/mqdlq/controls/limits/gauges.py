@@ -2,62 +2,205 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final
+from abc import ABC, abstractmethod
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
 
-from mqdlq.controls.limits.settings import DestinationLimits, Limits, Rates
-from mqdlq.controls.work import Planned
-from mqdlq.ledger import Meter, Rate, Run
+from mqdlq.controls.limits.settings import (
+    Counted,
+    Limits,
+    Rates,
+)
+from mqdlq.controls.work import Hold, Planned
+from mqdlq.ledger import Meter, Rate
 from mqdlq.model import Destination
 from mqdlq.mqi.hints import printable_name
+from mqdlq.resources import Execution
 
-MESSAGES: Final = "messages"
-BYTES: Final = "bytes"
-DEPTH: Final = "depth"
+LONGEST_WAIT: Final = timedelta(minutes=1)
+"""A longer wait is a hold: the pass continues with other messages, and a later pass tries again."""
+LONGEST_PACING: Final = timedelta(minutes=3)
+"""How long a pass waits in all. With one LONGEST_WAIT more, it is still less than the time for
+which other runs wait for the state queue (`HOLD_TIMEOUT`)."""
+TURN: Final = timedelta(seconds=12)
+"""How long a run leaves the state queue to other runs after it has waited for LONGEST_PACING; they
+try to open it every ten seconds."""
+GRANT_LASTS: Final = timedelta(seconds=2)
+"""How long a reservation may be used; at a later use the bucket could be full again."""
+DEPTH_INTERVAL: Final = timedelta(seconds=1)
+DEPTH_PATIENCE: Final = timedelta(seconds=10)
+DEPTH_HOLD: Final = timedelta(minutes=1)
+
+NO_DEPTH: Final = (
+    "the limit in_flight of %s is not applied, because its depth cannot be inquired; name a local"
+    " queue that the user may inquire (+inq) [MQDLQ-615]"
+)
+
+GONE: Final = Hold("it left the queue while the run waited for a limit")
+
+_DEPTH: Final = "depth"
 _START: Final = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(slots=True)
-class Gauge:
-    """One limit, and the part of it that this pass has reserved.
+class Depths(Protocol):
+    """Finds the depths of queues."""
 
-    `rate` is None for the limit of a depth. `chunk` is how much to reserve at once. `granted` is
-    the unused part of what was reserved, which may be used from `ready_at` to `expires_at`.
+    def inquire_depth(self, destination: Destination) -> int | None:
+        """Return the current depth of a local queue, None if it cannot be inquired."""
+
+
+class Moves(Protocol):
+    """The moves of a pass, which can be committed before a control waits."""
+
+    def pause(self, move: Planned) -> bool:
+        """Commit the open unit of work; return whether the message of the next move is there."""
+
+    @property
+    def destinations(self) -> Depths:
+        """The depths of the destinations of the pass."""
+
+
+class Pace:
+    """The pass that keeps limits, and how long it has waited for them all together."""
+
+    def __init__(self, execution: Execution) -> None:
+        self.execution = execution
+        self.waited = timedelta(0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the pass waits no more, so that other runs have a turn."""
+        return self.waited >= LONGEST_PACING
+
+    def wait(self, time: timedelta) -> None:
+        """Wait, and count it."""
+        self.execution.sleep(time.total_seconds())
+        self.waited += time
+
+
+class Gauge(ABC):
+    """One limit, and the part of it that this pass has reserved and not used.
+
+    The part may be used from `ready_at` on, for a short time. A kind of limit says how a part of
+    it is reserved.
     """
 
-    meter: Meter
-    why: str
-    rate: Rate | None = None
-    chunk: float = 1
-    in_flight: int = 0
-    destination: Destination = ("", "")
-    is_unknown: bool = False
-    granted: float = 0
-    seconds_each: float = 0
-    ready_at: datetime = _START
-    expires_at: datetime = _START
+    def __init__(self, meter: Meter, why: str, counts: Counted, pace: Pace) -> None:
+        self.meter, self.why = meter, why
+        self.ready_at = _START
+        self._counts, self._pace = counts, pace
+        self._granted: float = 0
+        self._time_each = timedelta(0)
 
-    def find_need(self, planned: Planned) -> int:
-        """Return how much of the limit an attempt uses."""
-        return planned.length if self.meter.unit == BYTES else len(planned.tries)
+    @abstractmethod
+    def reserve(self, planned: Planned, moves: Moves) -> Hold | None:
+        """Reserve what an attempt needs, and more; return a hold if that is not ready soon."""
 
     def covers(self, planned: Planned, now: datetime) -> bool:
         """Whether the reserved part is enough for an attempt."""
-        return self.granted >= self.find_need(planned) and now <= self.expires_at
+        return self._is_valid(now) and self._granted >= self._need(planned)
+
+    def use(self, planned: Planned) -> None:
+        """Use the reserved part for an attempt."""
+        self._granted -= self._need(planned)
+
+    def keep(self, planned: Planned) -> None:
+        """Keep what an attempt has not used for another one."""
+        self._granted += self._need(planned)
+
+    def time_unused(self, now: datetime) -> timedelta:
+        """Return how long the rate takes for the unused part; a depth takes no time."""
+        return max(0, self._granted) * self._time_each if self._is_valid(now) else timedelta(0)
+
+    def _need(self, planned: Planned) -> int:
+        return planned.length if self._counts is Counted.BYTES else len(planned.tries)
+
+    def _is_valid(self, now: datetime) -> bool:
+        return now <= self.ready_at + GRANT_LASTS
+
+
+class RateGauge(Gauge):
+    """A limit of a rate: parts of it are reserved in the ledger, where all runs share it.
+
+    A part is a unit of work, or what the rate allows in a second.
+    """
+
+    def __init__(self, meter: Meter, why: str, counts: Counted, rate: Rate, pace: Pace) -> None:
+        super().__init__(meter, why, counts, pace)
+        self._rate, self._chunk = rate, rate.per_second
+        if counts is Counted.MESSAGES:
+            unit = pace.execution.run.max_messages_per_unit
+            self._chunk = max(1, min(rate.burst, unit, int(rate.per_second)))
+
+    def reserve(self, planned: Planned, moves: Moves) -> Hold | None:
+        """Reserve a chunk, less the rest of the last one; return a hold if it is not ready soon."""
+        del moves
+        run, now = self._pace.execution.run, self._pace.execution.clock()
+        rest = self._granted if self._is_valid(now) else 0
+        amount = max(self._chunk, self._need(planned)) - rest
+        reservation = self._pace.execution.ledger.meters.reserve(
+            self.meter,
+            self._rate,
+            amount,
+            handler=run.handler,
+            now=now,
+            latest=now if self._pace.is_over else now + LONGEST_WAIT,
+        )
+        if not reservation.duration:
+            return Hold(self.why, max(reservation.ready_at, now + TURN))
+        self._granted, self.ready_at = rest + amount, reservation.ready_at
+        self._time_each = reservation.duration / amount
+        return None
+
+
+class DepthGauge(Gauge):
+    """A limit of the depth of a queue: it has room for as many messages as the depth is below it.
+
+    The depth includes the messages of this pass: it is inquired after they are committed.
+    """
+
+    def __init__(
+        self, meter: Meter, why: str, destination: Destination, in_flight: int, pace: Pace
+    ) -> None:
+        super().__init__(meter, why, Counted.MESSAGES, pace)
+        self._destination, self._in_flight = destination, in_flight
+        self._is_unknown = False
+
+    def reserve(self, planned: Planned, moves: Moves) -> Hold | None:
+        """Wait until a queue is less deep than its limit; return a hold if that takes long."""
+        if not moves.pause(planned):
+            return GONE
+        patience = DEPTH_PATIENCE
+        needed = min(self._need(planned), self._in_flight)
+        while (room := self._find_room(moves)) < needed:
+            if patience <= timedelta(0) or self._pace.is_over:
+                return Hold(self.why, self._pace.execution.clock() + DEPTH_HOLD)
+            self._pace.wait(DEPTH_INTERVAL)
+            patience -= DEPTH_INTERVAL
+        self._granted = min(room, self._pace.execution.run.max_messages_per_unit)
+        self.ready_at = self._pace.execution.clock()
+        return None
+
+    def _find_room(self, moves: Moves) -> int:
+        """Return for how many messages a queue has room, or a unit of work if that is unknown."""
+        depth = moves.destinations.inquire_depth(self._destination)
+        if depth is not None:
+            return self._in_flight - depth
+        if not self._is_unknown:
+            self._is_unknown = True
+            self._pace.execution.log.warning(NO_DEPTH, printable_name(self._destination[0]))
+        return self._pace.execution.run.max_messages_per_unit
 
 
 class Gauges:
     """The gauges of a run by destination; those of its handler and queue manager apply to all."""
 
-    def __init__(self, run: Run, limits: Limits) -> None:
-        """Derive the gauges of a run from the limits of its handler."""
-        self._run = run
-        self._limits = limits
+    def __init__(self, pace: Pace, limits: Limits) -> None:
+        self._pace, self._run, self._limits = pace, pace.execution.run, limits
         self._by_meter: dict[Meter, Gauge] = {}
         self._by_destination: dict[Destination | None, list[Gauge]] = {}
-        self._items: dict[Destination, DestinationLimits | None] = {}
-        handler, queue_manager = f"handler {run.handler}", f"queue manager {run.queue_manager}"
+        handler = f"handler {self._run.handler}"
+        queue_manager = f"queue manager {self._run.queue_manager}"
         self._common = [
             *self._build(handler, handler, limits),
             *self._build(queue_manager, queue_manager, limits.queue_manager),
@@ -74,48 +217,35 @@ class Gauges:
             self._by_destination[destination] = [*self._common, *own]
         return self._by_destination[destination]
 
-    def find_item(self, destination: Destination) -> DestinationLimits | None:
-        """Return the item of `destinations` that applies to a destination, or None."""
-        if destination not in self._items:
-            queue, queue_manager = destination
-            place = queue_manager or self._run.queue_manager
-            self._items[destination] = self._limits.of_destination(queue, place)
-        return self._items[destination]
-
     def _build_own(self, destination: Destination) -> list[Gauge]:
         """Return the gauges of one destination.
 
         The names of the queue and of its queue manager are the subject, which handlers share. A
         blank name of the queue manager means the connection's own one.
         """
-        item = self.find_item(destination)
+        queue, queue_manager = destination[0], destination[1] or self._run.queue_manager
+        item = self._limits.of_destination(queue, queue_manager)
         if item is None:
             return []
-        subject = f"queue {destination[0]} at {destination[1] or self._run.queue_manager}"
-        name = f"queue {printable_name(destination[0])}"
+        subject, name = f"queue {queue} at {queue_manager}", f"queue {printable_name(queue)}"
         gauges = self._build(subject, name, item)
         if item.in_flight is not None:
             why = f"{name} holds {item.in_flight} messages or more (limits: in_flight)"
-            gauge = Gauge(Meter(subject, DEPTH), why)
-            gauge.in_flight, gauge.destination = item.in_flight, destination
+            meter = Meter(subject, _DEPTH)
+            gauge = DepthGauge(meter, why, destination, item.in_flight, self._pace)
             gauges.append(self._share(gauge))
         return gauges
 
     def _build(self, subject: str, name: str, rates: Rates | None) -> list[Gauge]:
-        """Return the gauges of rates. A chunk is a unit of work, or the rate of one second."""
-        gauges, why = [], f"the limit of {name} is "
-        if rates is not None and rates.messages_per_second is not None:
-            rate = Rate(rates.messages_per_second, rates.burst_messages)
-            most = min(rates.burst_messages, self._run.max_messages_per_unit)
-            chunk = max(1, min(most, int(rate.per_second)))
-            limit = f"{rate.per_second:g} messages a second (limits: messages_per_second)"
-            gauges.append(self._share(Gauge(Meter(subject, MESSAGES), why + limit, rate, chunk)))
-        if rates is not None and rates.bytes_per_second is not None:
-            rate = Rate(rates.bytes_per_second, rates.bytes_per_second)
-            limit = f"{rates.bytes_per_second} bytes a second (limits: bytes_per_second)"
-            gauges.append(
-                self._share(Gauge(Meter(subject, BYTES), why + limit, rate, rate.per_second))
-            )
+        """Return the gauges of rates; the burst of bytes is what the rate allows in its period."""
+        gauges = list[Gauge]()
+        for key, amount in rates.limited() if rates is not None else ():
+            burst = rates.burst_messages if rates and key.counts is Counted.MESSAGES else amount
+            number = f"{amount:g}" if isinstance(amount, float) else amount
+            limit = f"{number} {key.counts} a {key.period} (limits: {key.name})"
+            why = f"the limit of {name} is {limit}"
+            meter, rate = Meter(subject, key.meter), Rate(amount / key.seconds, burst)
+            gauges.append(self._share(RateGauge(meter, why, key.counts, rate, self._pace)))
         return gauges
 
     def _share(self, gauge: Gauge) -> Gauge:

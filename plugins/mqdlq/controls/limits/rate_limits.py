@@ -1,56 +1,14 @@
-"""Limits of rates, of depths and by time: they pace a pass, and hold messages for long waits."""
+"""Limits of rates and of depths: they pace a pass, and hold messages for long waits."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Final, Protocol
+from datetime import timedelta
 
 from mqdlq.controls.control import Control
-from mqdlq.controls.limits.gauges import Gauge, Gauges
+from mqdlq.controls.limits.gauges import GONE, Gauges, Moves, Pace
 from mqdlq.controls.limits.settings import Limits
 from mqdlq.controls.work import Hold, Planned, PlannedAttempt, WorkItem
-from mqdlq.model import Destination
-from mqdlq.mqi.hints import printable_name
 from mqdlq.resources import Execution
-
-LONGEST_WAIT: Final = timedelta(minutes=1)
-"""A longer wait is a hold: the pass continues with other messages, and a later pass tries again."""
-LONGEST_PACING: Final = timedelta(minutes=3)
-"""How long a pass waits in all. With one LONGEST_WAIT more, it is still less than the time for
-which other runs wait for the state queue (`HOLD_TIMEOUT`)."""
-TURN: Final = timedelta(seconds=12)
-"""How long a run leaves the state queue to other runs after it has waited for LONGEST_PACING; they
-try to open it every ten seconds."""
-GRANT_LASTS: Final = timedelta(seconds=2)
-"""How long a reservation may be used; at a later use the bucket could be full again."""
-DEPTH_INTERVAL: Final = timedelta(seconds=1)
-DEPTH_PATIENCE: Final = timedelta(seconds=10)
-DEPTH_HOLD: Final = timedelta(minutes=1)
-
-NO_DEPTH: Final = (
-    "the limit in_flight of %s is not applied, because its depth cannot be inquired; name a local"
-    " queue that the user may inquire (+inq) [MQDLQ-615]"
-)
-
-_GONE: Final = Hold("it left the queue while the run waited for a limit")
-
-
-class Depths(Protocol):
-    """Finds the depths of queues."""
-
-    def inquire_depth(self, destination: Destination) -> int | None:
-        """Return the current depth of a local queue, None if it cannot be inquired."""
-
-
-class Moves(Protocol):
-    """The moves of a pass, which can be committed before a control waits."""
-
-    def pause(self, move: Planned) -> bool:
-        """Commit the open unit of work; return whether the message of the next move is there."""
-
-    @property
-    def destinations(self) -> Depths:
-        """The depths of the destinations of the pass."""
 
 
 class RateLimits(Control):
@@ -65,9 +23,9 @@ class RateLimits(Control):
         """Continue the waits of earlier passes that have not ended."""
         self._execution = execution
         self._meters = execution.ledger.meters
-        self._gauges = Gauges(execution.run, limits)
+        self._pace = Pace(execution)
+        self._gauges = Gauges(self._pace, limits)
         self._refusals = self._meters.refusals(execution.run.run_id, execution.clock())
-        self._waited = timedelta(0)
 
     def find_hold(self, item: WorkItem) -> Hold | None:
         """Return a hold if a limit has refused the destination."""
@@ -77,101 +35,46 @@ class RateLimits(Control):
         return None
 
     def pace(self, planned: Planned, moves: Moves) -> Hold | None:
-        """Reserve what an attempt needs of each limit, and wait until it is ready."""
+        """Reserve what an attempt needs of each limit, and wait until it is ready.
+
+        Before the pass waits, the moves are paused: no message is uncommitted meanwhile. A limit
+        that refuses holds the messages that need it for the rest of the pass, and until a time.
+        """
         gauges = self._gauges.of(planned.destination)
         now = self._execution.clock()
         for gauge in gauges:
-            if not gauge.covers(planned, now) and (hold := self._fill(gauge, planned, moves)):
+            hold = None if gauge.covers(planned, now) else gauge.reserve(planned, moves)
+            if hold is not None and hold.until is not None:
+                run_id = self._execution.run.run_id
+                self._meters.record_refusal(gauge.meter, run_id, hold.until)
+                self._refusals[gauge.meter] = hold.until
+            if hold is not None:
                 return hold
         now = self._execution.clock()
         wait = max((gauge.ready_at for gauge in gauges), default=now) - now
         if wait > timedelta(0):
             if not moves.pause(planned):
-                return _GONE
-            self._wait(wait)
+                return GONE
+            self._pace.wait(wait)
         return None
 
     def admit(self, planned: PlannedAttempt) -> None:
         """Use the reserved part for a message that the pass tries to move."""
         for gauge in self._gauges.of(planned.destination):
-            gauge.granted -= gauge.find_need(planned)
+            gauge.use(planned)
 
     def leave(self, planned: PlannedAttempt, reason: int) -> None:
         """Keep the reservation of a message that has not moved for another message."""
         del reason
         for gauge in self._gauges.of(planned.destination):
-            gauge.granted += gauge.find_need(planned)
+            gauge.keep(planned)
 
     def finish(self) -> None:
         """Give back the unused part of each reservation."""
         now = self._execution.clock()
         for gauge in self._gauges.all():
-            if gauge.rate is not None and gauge.granted > 0 and now <= gauge.expires_at:
-                unused = timedelta(seconds=gauge.granted * gauge.seconds_each)
+            if unused := gauge.time_unused(now):
                 self._meters.give_back(gauge.meter, unused)
-        if self._waited:
-            seconds = self._waited.total_seconds()
+        if self._pace.waited:
+            seconds = self._pace.waited.total_seconds()
             self._execution.log.info("the pass waited %.1f s for limits", seconds)
-
-    def _fill(self, gauge: Gauge, planned: Planned, moves: Moves) -> Hold | None:
-        """Reserve a chunk, less the rest of the last one; return a hold if it is not ready soon."""
-        if gauge.rate is None:
-            return self._make_room(gauge, planned, moves)
-        now = self._execution.clock()
-        may_wait = self._waited < LONGEST_PACING
-        rest = gauge.granted if now <= gauge.expires_at else 0
-        amount = max(gauge.chunk, gauge.find_need(planned)) - rest
-        reservation = self._meters.reserve(
-            gauge.meter,
-            gauge.rate,
-            amount,
-            handler=self._execution.run.handler,
-            now=now,
-            latest=now + LONGEST_WAIT if may_wait else now,
-        )
-        if not reservation.duration:
-            return self._refuse(gauge, max(reservation.ready_at, now + TURN))
-        gauge.granted = rest + amount
-        gauge.seconds_each = reservation.duration.total_seconds() / amount
-        gauge.ready_at = reservation.ready_at
-        gauge.expires_at = reservation.ready_at + GRANT_LASTS
-        return None
-
-    def _make_room(self, gauge: Gauge, planned: Planned, moves: Moves) -> Hold | None:
-        """Wait until a queue is less deep than its limit; return a hold if that takes long.
-
-        The depth includes the messages of this pass: it is inquired after they are committed.
-        """
-        if not moves.pause(planned):
-            return _GONE
-        patience = DEPTH_PATIENCE
-        needed = min(gauge.find_need(planned), gauge.in_flight)
-        while (room := self._find_room(gauge, moves)) < needed:
-            if patience <= timedelta(0) or self._waited >= LONGEST_PACING:
-                return self._refuse(gauge, self._execution.clock() + DEPTH_HOLD)
-            self._wait(DEPTH_INTERVAL)
-            patience -= DEPTH_INTERVAL
-        gauge.granted = min(room, self._execution.run.max_messages_per_unit)
-        gauge.ready_at = self._execution.clock()
-        gauge.expires_at = gauge.ready_at + GRANT_LASTS
-        return None
-
-    def _find_room(self, gauge: Gauge, moves: Moves) -> int:
-        """Return for how many messages a queue has room, or a unit of work if that is unknown."""
-        depth = moves.destinations.inquire_depth(gauge.destination)
-        if depth is not None:
-            return gauge.in_flight - depth
-        if not gauge.is_unknown:
-            gauge.is_unknown = True
-            self._execution.log.warning(NO_DEPTH, printable_name(gauge.destination[0]))
-        return self._execution.run.max_messages_per_unit
-
-    def _refuse(self, gauge: Gauge, until: datetime) -> Hold:
-        """Hold the messages that need a limit for the rest of the pass, and until a time."""
-        self._meters.record_refusal(gauge.meter, self._execution.run.run_id, until)
-        self._refusals[gauge.meter] = until
-        return Hold(gauge.why, until)
-
-    def _wait(self, time: timedelta) -> None:
-        self._execution.sleep(time.total_seconds())
-        self._waited += time

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Annotated, Self
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,8 +17,41 @@ from mqdlq.rules.wildcards import compiled
 _NAME_LENGTH = 48
 
 
+class Counted(StrEnum):
+    """What a rate counts; a message counts its bytes that are put, or got for a DISCARD."""
+
+    MESSAGES = "messages"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class RateKey:
+    """A key that limits a rate: what it counts, and in how many seconds.
+
+    `meter` is the unit of its meter in the ledger, which all handlers with the key share.
+    """
+
+    name: str
+    counts: Counted
+    period: str
+    seconds: int
+    meter: str
+
+
+RATE_KEYS: Final = (
+    RateKey("messages_per_second", Counted.MESSAGES, "second", 1, "messages"),
+    RateKey("bytes_per_second", Counted.BYTES, "second", 1, "bytes"),
+)
+
+
+def _one_of(*others: str) -> str:
+    """Return the keys that limit a rate, and others, as a person is asked for one of them."""
+    *names, last = [f"'{name}'" for name in (*(key.name for key in RATE_KEYS), *others)]
+    return f"{', '.join(names)} or {last}"
+
+
 class Rates(BaseModel):
-    """How much may be moved in a second."""
+    """How much may be moved in a time."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,7 +90,13 @@ class Rates(BaseModel):
     @property
     def has_rate(self) -> bool:
         """Whether a rate is limited."""
-        return self.messages_per_second is not None or self.bytes_per_second is not None
+        return any(self.limited())
+
+    def limited(self) -> Iterator[tuple[RateKey, float]]:
+        """Yield the keys with a limit, and how much each allows in its period."""
+        for key in RATE_KEYS:
+            if (amount := getattr(self, key.name)) is not None:
+                yield key, amount
 
 
 class DestinationLimits(Rates):
@@ -92,10 +134,7 @@ class DestinationLimits(Rates):
     @model_validator(mode="after")
     def _limits_something(self) -> Self:
         if not (self.has_rate or self.in_flight or self.closed):
-            raise ValueError(
-                "a destination needs a limit: 'messages_per_second', 'bytes_per_second',"
-                " 'in_flight' or 'closed'"
-            )
+            raise ValueError(f"a destination needs a limit: {_one_of('in_flight', 'closed')}")
         return self
 
     def applies_to(self, queue: str, queue_manager: str) -> bool:
@@ -136,9 +175,7 @@ class Limits(Rates):
                     " apply: join its limits in one item"
                 )
         if self.queue_manager is not None and not self.queue_manager.has_rate:
-            raise ValueError(
-                "'queue_manager' needs a limit: 'messages_per_second' or 'bytes_per_second'"
-            )
+            raise ValueError(f"'queue_manager' needs a limit: {_one_of()}")
         return self
 
     @property
