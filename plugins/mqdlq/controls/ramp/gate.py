@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import ClassVar, NamedTuple
 
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.controls.ramp.settings import Breaker, Ramp
@@ -48,11 +50,42 @@ class Surroundings:
     count_returns: Callable[[Subject, int], int]
 
 
+class Event(Enum):
+    """What a gate is told: by a pass that begins, by its moves, and by a target after a watch."""
+
+    PASS = auto()
+    ADMITTED = auto()
+    MOVED = auto()
+    FAILED = auto()
+    LACKING = auto()
+    READY = auto()
+
+
+class Transition(NamedTuple):
+    """In one of these states, an event changes the state if the guard holds.
+
+    `then` returns the new state, except its phase.
+    """
+
+    states: tuple[RampPhase, ...]
+    event: Event
+    guard: Callable[[CauseGate], bool]
+    then: Callable[[CauseGate], RampState]
+    next: RampPhase
+
+
+_MOVING, _WATCHING, _OPEN, _COMPLETE = (
+    (phase,) for phase in (RampPhase.MOVING, RampPhase.WATCHING, RampPhase.OPEN, RampPhase.COMPLETE)
+)
+_NOT_OPEN = (*_MOVING, *_WATCHING, *_COMPLETE)
+
+
 class CauseGate:
     """Holds the messages of one subject as the state of its ramp and its breaker demands.
 
-    The ledger has the state, and the attempts that count in it: a gate that is created again after
-    a crash allows as many messages as the earlier one had not moved.
+    `TRANSITIONS` has all changes of the state. The ledger has the state, and the attempts that
+    count in it: a gate that is created again after a crash allows as many messages as the earlier
+    one had not moved.
     """
 
     def __init__(
@@ -62,13 +95,13 @@ class CauseGate:
         self._subject, self._around = subject, surroundings
         self._ledger = surroundings.execution.ledger
         self._clock = surroundings.execution.clock
-        self._moved = self._in_flight = 0
+        self._moved = self._in_flight = self._failures = 0
         self._hold: Hold | None = None
         self._step_hold: Hold | None = None
-        if recorded is None:
-            self._begin_anew()
-        else:
-            self._state, self._is_recorded = recorded, True
+        self._last_reason = self._unmet = ""
+        self._is_recorded = recorded is not None
+        self._state = recorded or self._begin()
+        if recorded is not None:
             self._hold = _build_hold(recorded)
             if recorded.phase is RampPhase.MOVING:
                 self._moved = self._ledger.ramps.moved(subject, recorded.step_from)
@@ -84,20 +117,13 @@ class CauseGate:
         # attempt fails later in this pass and makes room.
         if self._step_hold is None and self._moved + self._in_flight >= self._state.allowed:
             self._step_hold = Hold(
-                f"{self._step_in_words} has not finished", self._clock() + self._watch
+                f"{self._describe_step(self._state)} has not finished", self._clock() + self._watch
             )
         return self._step_hold
 
     def admit(self) -> None:
-        """Record the step if it begins with this message."""
-        if not self._is_recorded and self._state.phase is RampPhase.MOVING:
-            last = self._ledger.ramps.last_attempt()
-            is_first = self._state.step <= 1
-            self._record(
-                depth=self._around.inquire(self._subject).depth,
-                step_from=last,
-                count_from=last if is_first else self._state.count_from,
-            )
+        """Count a message that the pass tries to move; a step begins with the first one."""
+        self._handle(Event.ADMITTED)
         self._in_flight += 1
 
     def confirm(self, messages: int) -> None:
@@ -105,8 +131,7 @@ class CauseGate:
         self._in_flight -= messages
         self._moved += messages
         self._failures = 0
-        if self._state.phase is RampPhase.MOVING and self._moved >= self._state.allowed:
-            self._begin_watch(self._clock() + self._watch)
+        self._handle(Event.MOVED)
 
     def leave(self, reason: int) -> None:
         """Count a put that failed, unless `reason` is 0; open the breaker after too many."""
@@ -114,58 +139,174 @@ class CauseGate:
         if not reason or reason in OF_ONE_MESSAGE:
             return
         self._failures += 1
-        self._open_after_failures(f", the last with {reason_text(reason)}")
+        self._last_reason = f", the last with {reason_text(reason)}"
+        self._handle(Event.FAILED)
 
     def decide(self) -> None:
         """Bring the state up to date at the begin of a pass, after the queue was observed."""
+        self._handle(Event.PASS)
+        # The run that moved the messages of a step may have ended before it recorded that.
+        self._handle(Event.MOVED)
         now, state = self._clock(), self._state
-        if state.phase is RampPhase.OPEN:
-            if state.until is None or now >= state.until:
-                self._begin_step(TRY)
-            return
-        returned = self._around.count_returns(self._subject, state.count_from)
-        if returned >= (1 if self._is_try else self._around.breaker.returns):
-            self._open_after_returns(returned)
-        elif not self._open_after_failures(""):
-            self._continue_ramp(now)
+        if state.phase is RampPhase.WATCHING and now >= (state.until or now):
+            self._unmet = self._find_unmet_condition()
+            self._handle(Event.LACKING if self._unmet else Event.READY)
 
-    def _continue_ramp(self, now: datetime) -> None:
-        """Begin the next step if the time and the target allow it."""
-        state, ramp = self._state, self._around.ramp
-        if ramp is None and not self._is_try:
-            if state.phase is not RampPhase.COMPLETE:
-                self._complete()
-            return
-        if ramp is not None and self._is_recorded:
-            had_no_ramp = state.phase is RampPhase.COMPLETE and state.step == TRY
-            if had_no_ramp or self._is_forgotten(now, ramp):
-                self._begin_anew()
+    def _handle(self, event: Event) -> None:
+        """Follow the first transition that applies, and record its state.
+
+        A step that may begin is recorded when its first message is admitted.
+        """
+        for one in self.TRANSITIONS:
+            if event is one.event and self._state.phase in one.states and one.guard(self):
+                self._state = replace(one.then(self), phase=one.next)
+                self._is_recorded = event is Event.ADMITTED or one.next is not RampPhase.MOVING
+                if self._is_recorded:
+                    self._record()
                 return
-        if state.phase is RampPhase.MOVING and self._moved >= state.allowed:
-            # The run that moved them ended before it recorded that.
-            last = self._ledger.ramps.last_moved_at(self._subject)
-            self._begin_watch((last or now) + self._watch)
-        if self._state.phase is RampPhase.WATCHING and now >= (self._state.until or now):
-            self._judge(now)
 
-    def _judge(self, now: datetime) -> None:
-        """Begin the next step, or watch the target for longer."""
-        ramp, step = self._around.ramp, self._state.step
-        if ramp is None:
-            self._complete()
-            return
-        if unmet := self._find_unmet_condition(ramp):
-            self._begin_watch(now + ramp.watch, unmet)
-            return
-        # The try of a breaker takes the place of a first step of one message.
-        done = sum(1 for size in ramp.steps[:1] if size == 1) if step == TRY else step
-        if done < len(ramp.steps):
-            self._begin_step(done + 1)
-        else:
-            self._complete()
+    def _record(self) -> None:
+        execution = self._around.execution
+        self._state = replace(self._state, run_id=execution.run.run_id, at=self._clock())
+        self._hold = _build_hold(self._state)
+        self._ledger.ramps.record(self._subject, self._state)
+        execution.log.info("%s: %s", self._place, self._state.why)
 
-    def _find_unmet_condition(self, ramp: Ramp) -> str:
+    # Guards
+
+    def _always(self) -> bool:
+        return True
+
+    def _pause_is_over(self) -> bool:
+        return self._state.until is None or self._clock() >= self._state.until
+
+    def _came_back(self) -> bool:
+        return self._count_returns() >= (1 if self._is_try else self._around.breaker.returns)
+
+    def _puts_failed(self) -> bool:
+        return self._failures >= (1 if self._is_try else self._around.breaker.failures)
+
+    def _has_lost_its_ramp(self) -> bool:
+        return self._around.ramp is None and not self._is_try
+
+    def _has_a_new_ramp(self) -> bool:
+        """Whether a ramp starts again: there was none before, or no message moved for long."""
+        state, ramp = self._state, self._around.ramp
+        if ramp is None or not self._is_recorded:
+            return False
+        if state.phase is RampPhase.COMPLETE and state.step == TRY:
+            return True
+        if self._clock() <= state.at + ramp.forget_after:
+            return False
+        last = self._ledger.ramps.last_moved_at(self._subject)
+        return last is None or self._clock() > last + ramp.forget_after
+
+    def _is_new_step(self) -> bool:
+        return not self._is_recorded
+
+    def _step_has_moved(self) -> bool:
+        return self._moved >= self._state.allowed
+
+    def _has_a_next_step(self) -> bool:
+        ramp = self._around.ramp
+        return ramp is not None and self._steps_done(ramp) < len(ramp.steps)
+
+    # New states
+
+    def _try_one(self) -> RampState:
+        return self._allow(TRY)
+
+    def _begin_first_step(self) -> RampState:
+        return self._allow(1)
+
+    def _begin_next_step(self) -> RampState:
+        ramp = self._around.ramp
+        return self._allow(self._steps_done(ramp) + 1 if ramp else TRY)
+
+    def _enter_step(self) -> RampState:
+        last = self._ledger.ramps.last_attempt()
+        return replace(
+            self._state,
+            depth=self._around.inquire(self._subject).depth,
+            step_from=last,
+            count_from=last if self._state.step <= 1 else self._state.count_from,
+        )
+
+    def _open_after_returns(self) -> RampState:
+        moved = self._ledger.ramps.moved(self._subject, self._state.count_from)
+        messages = count(moved, "message")
+        return self._open(f"{self._count_returns():,} of {messages} came back from {self._place}")
+
+    def _open_after_failures(self) -> RampState:
+        puts = "a put" if self._failures == 1 else f"{self._failures:,} puts in a row"
+        return self._open(f"{puts} to {self._place} failed{self._last_reason}")
+
+    def _watch_target(self) -> RampState:
+        last = self._ledger.ramps.last_moved_at(self._subject)
+        return self._watch_until((last or self._clock()) + self._watch)
+
+    def _watch_longer(self) -> RampState:
+        return self._watch_until(self._clock() + self._watch, f": {self._unmet}")
+
+    def _complete(self) -> RampState:
+        ramp = self._around.ramp
+        words = "ramp: all messages may move" if ramp else "breaker: closed, all messages may move"
+        step = len(ramp.steps) if ramp else TRY
+        last = self._ledger.ramps.last_attempt()
+        return replace(self._state, step=step, step_from=last, until=None, why=words)
+
+    # What guards and states are made of
+
+    def _begin(self) -> RampState:
+        """Return the state where nothing is known of the subject."""
+        nothing = RampState(
+            run_id=self._around.execution.run.run_id,
+            phase=RampPhase.COMPLETE,
+            step=1,
+            allowed=0,
+            depth=None,
+            step_from=0,
+            count_from=0,
+            until=None,
+            why="",
+            at=self._clock(),
+        )
+        if self._around.ramp is None:
+            return nothing
+        return replace(self._allow(1, nothing), phase=RampPhase.MOVING)
+
+    def _allow(self, step: int, before: RampState | None = None) -> RampState:
+        """Return the state in which the messages of a step may move."""
+        ramp = self._around.ramp
+        allowed = ramp.steps[step - 1] if ramp is not None and step != TRY else 1
+        state = replace(before or self._state, step=step, allowed=allowed, until=None)
+        self._moved = self._in_flight = self._failures = 0
+        return replace(state, why=f"{self._describe_step(state)} may move")
+
+    def _open(self, why: str) -> RampState:
+        until = self._clock() + self._around.breaker.pause
+        words = f"breaker: {why}; next try at {moment(until)}"
+        return replace(self._state, until=until, why=words)
+
+    def _watch_until(self, until: datetime, unmet: str = "") -> RampState:
+        step = self._describe_step(self._state)
+        words = f"{step} has moved, watching {self._place} until {moment(until)}"
+        return replace(self._state, until=until, why=f"{words}{unmet}")
+
+    def _count_returns(self) -> int:
+        return self._around.count_returns(self._subject, self._state.count_from)
+
+    def _steps_done(self, ramp: Ramp) -> int:
+        """Return how many steps are done; a breaker's try is a first step of one message."""
+        if self._state.step != TRY:
+            return self._state.step
+        return 1 if ramp.steps[0] == 1 else 0
+
+    def _find_unmet_condition(self) -> str:
         """Return what the target lacks for the next step, or ""; the unknown counts as met."""
+        ramp = self._around.ramp
+        if ramp is None:
+            return ""
         found, before = self._around.inquire(self._subject), self._state.depth
         if found.readers is not None and found.readers < ramp.consumers:
             handles = count(ramp.consumers, "handle")
@@ -180,85 +321,12 @@ class CauseGate:
             return f"{count(found.depth, 'message')} on it, {before:,} before the step"
         return ""
 
-    def _is_forgotten(self, now: datetime, ramp: Ramp) -> bool:
-        if now <= self._state.at + ramp.forget_after:
-            return False
-        last = self._ledger.ramps.last_moved_at(self._subject)
-        return last is None or now > last + ramp.forget_after
-
-    def _open_after_returns(self, returned: int) -> None:
-        moved = self._ledger.ramps.moved(self._subject, self._state.count_from)
-        messages = count(moved, "message")
-        self._open(f"{returned:,} of {messages} came back from {self._place}")
-
-    def _open_after_failures(self, last: str) -> bool:
-        """Open the breaker if too many puts have failed; return whether it is open."""
-        if self._state.phase is RampPhase.OPEN:
-            return True
-        if self._failures < (1 if self._is_try else self._around.breaker.failures):
-            return False
-        puts = "a put" if self._failures == 1 else f"{self._failures:,} puts in a row"
-        self._open(f"{puts} to {self._place} failed{last}")
-        return True
-
-    def _open(self, why: str) -> None:
-        until = self._clock() + self._around.breaker.pause
-        words = f"breaker: {why}; next try at {moment(until)}"
-        self._record(phase=RampPhase.OPEN, until=until, why=words)
-
-    def _begin_anew(self) -> None:
-        """Begin where nothing is known of the subject."""
-        self._state = RampState(
-            run_id=self._around.execution.run.run_id,
-            phase=RampPhase.COMPLETE,
-            step=1,
-            allowed=0,
-            depth=None,
-            step_from=0,
-            count_from=0,
-            until=None,
-            why="",
-            at=self._clock(),
-        )
-        self._is_recorded = False
-        if self._around.ramp is not None:
-            self._begin_step(1)
-
-    def _begin_step(self, step: int) -> None:
-        """Allow the messages of a step; the first of them has it recorded."""
-        ramp = self._around.ramp
-        allowed = ramp.steps[step - 1] if ramp is not None and step != TRY else 1
-        self._state = replace(
-            self._state, phase=RampPhase.MOVING, step=step, allowed=allowed, until=None
-        )
-        self._state = replace(self._state, why=f"{self._step_in_words} may move")
-        self._is_recorded = False
-        self._moved = self._in_flight = self._failures = 0
-
-    def _begin_watch(self, until: datetime, unmet: str = "") -> None:
-        words = f"{self._step_in_words} has moved, watching {self._place} until {moment(until)}"
-        why = f"{words}: {unmet}" if unmet else words
-        self._record(phase=RampPhase.WATCHING, until=until, why=why)
-
-    def _complete(self) -> None:
-        ramp = self._around.ramp
-        words = "ramp: all messages may move" if ramp else "breaker: closed, all messages may move"
-        step = len(ramp.steps) if ramp else TRY
-        last = self._ledger.ramps.last_attempt()
-        self._record(phase=RampPhase.COMPLETE, step=step, step_from=last, until=None, why=words)
-
-    def _record(self, **changes: object) -> None:
-        execution = self._around.execution
-        self._state = replace(
-            self._state,
-            run_id=execution.run.run_id,
-            at=self._clock(),
-            **changes,  # type: ignore[arg-type]
-        )
-        self._is_recorded = True
-        self._hold = _build_hold(self._state)
-        self._ledger.ramps.record(self._subject, self._state)
-        execution.log.info("%s: %s", self._place, self._state.why)
+    def _describe_step(self, state: RampState) -> str:
+        if state.step == TRY:
+            return "breaker: one message as a try"
+        messages = count(state.allowed, "message")
+        steps = len(self._around.ramp.steps) if self._around.ramp else state.step
+        return f"ramp: step {state.step} of {steps} ({messages})"
 
     @property
     def _is_try(self) -> bool:
@@ -269,17 +337,26 @@ class CauseGate:
         return (self._around.ramp or self._around.breaker).watch
 
     @property
-    def _step_in_words(self) -> str:
-        if self._state.step == TRY:
-            return "breaker: one message as a try"
-        messages = count(self._state.allowed, "message")
-        steps = len(self._around.ramp.steps) if self._around.ramp else self._state.step
-        return f"ramp: step {self._state.step} of {steps} ({messages})"
-
-    @property
     def _place(self) -> str:
         name = self._subject.target_q or BLANK_NAME
         return place(name, self._subject.target_q_mgr)
+
+    # A step that tries one message, of a breaker, has its watch and its next step as one of a ramp.
+    TRANSITIONS: ClassVar = (
+        # in state, at event, if guard, then new state, in phase
+        Transition(_OPEN, Event.PASS, _pause_is_over, _try_one, RampPhase.MOVING),
+        Transition(_NOT_OPEN, Event.PASS, _came_back, _open_after_returns, RampPhase.OPEN),
+        Transition(_NOT_OPEN, Event.PASS, _puts_failed, _open_after_failures, RampPhase.OPEN),
+        Transition(_MOVING, Event.PASS, _has_lost_its_ramp, _complete, RampPhase.COMPLETE),
+        Transition(_WATCHING, Event.PASS, _has_lost_its_ramp, _complete, RampPhase.COMPLETE),
+        Transition(_NOT_OPEN, Event.PASS, _has_a_new_ramp, _begin_first_step, RampPhase.MOVING),
+        Transition(_MOVING, Event.ADMITTED, _is_new_step, _enter_step, RampPhase.MOVING),
+        Transition(_MOVING, Event.MOVED, _step_has_moved, _watch_target, RampPhase.WATCHING),
+        Transition(_NOT_OPEN, Event.FAILED, _puts_failed, _open_after_failures, RampPhase.OPEN),
+        Transition(_WATCHING, Event.LACKING, _always, _watch_longer, RampPhase.WATCHING),
+        Transition(_WATCHING, Event.READY, _has_a_next_step, _begin_next_step, RampPhase.MOVING),
+        Transition(_WATCHING, Event.READY, _always, _complete, RampPhase.COMPLETE),
+    )
 
 
 def _build_hold(state: RampState) -> Hold | None:
