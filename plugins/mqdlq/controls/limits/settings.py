@@ -41,6 +41,7 @@ class RateKey:
 RATE_KEYS: Final = (
     RateKey("messages_per_second", Counted.MESSAGES, "second", 1, "messages"),
     RateKey("bytes_per_second", Counted.BYTES, "second", 1, "bytes"),
+    RateKey("bytes_per_minute", Counted.BYTES, "minute", 60, "bytes a minute"),
 )
 
 
@@ -65,6 +66,14 @@ class Rates(BaseModel):
             ge=1,
             description="Bytes put in a second, or got for a DISCARD; unset: no limit. A longer"
             " message moves alone, and the next message waits for it.",
+        ),
+    ] = None
+    bytes_per_minute: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="Bytes put in a minute, or got for a DISCARD; unset: no limit. After a"
+            " pause, those of one minute move at once.",
         ),
     ] = None
     burst: Annotated[
@@ -154,7 +163,8 @@ class Limits(Rates):
         Rates | None,
         Field(
             description="Rates of everything that is moved on the queue manager of the connection,"
-            " by all handlers with this key: `messages_per_second`, `bytes_per_second`, `burst`."
+            " by all handlers with this key: `messages_per_second`, `bytes_per_second`,"
+            " `bytes_per_minute`, `burst`."
         ),
     ] = None
     destinations: Annotated[

@@ -75,13 +75,16 @@ def test_the_first_item_that_matches_applies(
         ("{burst: 5}", ": 'burst' has no effect without 'messages_per_second'"),
         (
             "{queue_manager: {}}",
-            ": 'queue_manager' needs a limit: 'messages_per_second' or 'bytes_per_second'",
+            (
+                ": 'queue_manager' needs a limit: 'messages_per_second', 'bytes_per_second' or"
+                " 'bytes_per_minute'"
+            ),
         ),
         (
             "{destinations: [{queue: A}]}",
             (
                 ".destinations.0: a destination needs a limit: 'messages_per_second',"
-                " 'bytes_per_second', 'in_flight' or 'closed'"
+                " 'bytes_per_second', 'bytes_per_minute', 'in_flight' or 'closed'"
             ),
         ),
         (

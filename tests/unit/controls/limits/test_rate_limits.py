@@ -171,6 +171,28 @@ def test_a_rate_of_bytes_is_reached_by_messages_that_do_not_fill_a_second(
     assert 54 <= (mover.moved_at[-1] - NOON).total_seconds() <= 66
 
 
+def test_the_bytes_of_a_minute_move_at_once_and_then_at_their_rate(
+    shared: tuple[Ledger, Run],
+) -> None:
+    mover = Mover("one-1", *shared, to_orders(bytes_per_minute=6000, bytes_per_second=6000))
+
+    moments = race([mover], 100)
+
+    assert moments[:60] == [0] * 60
+    assert moments[60:] == list(range(1, 41))
+
+
+def test_a_message_that_the_bytes_of_a_minute_hold_says_so(world: World) -> None:
+    for _ in range(2):
+        world.dead_letter(bytes(100), dest_q="ORDERS")
+    execution = world.plan(RETRY, **to_orders(bytes_per_minute=40))
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.DELIVERED: 1, Outcome.NOT_ATTEMPTED: 1}
+    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
+    assert whys[1] == "the limit of queue ORDERS is 40 bytes a minute (limits: bytes_per_minute)"
+
+
 def test_a_queue_manager_has_one_limit_for_all_handlers(shared: tuple[Ledger, Run]) -> None:
     keys = limits(queue_manager={"messages_per_second": 50})
     movers = [Mover(name, *shared, keys) for name in ("one-1", "two-1", "three-1", "four-1")]
