@@ -8,6 +8,7 @@ search. Values are parameters, and column names are those of the schema `HEADERS
 from __future__ import annotations
 
 import glob
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ Snapshots = Mapping[str, int]
 _FIRST_ROWS: Final = 64
 _MOST_ROWS: Final = 512
 """A caller that reads on gets more rows at a time, from the first number to the second."""
+
+_MOST_PLACES: Final = 65_536
+"""How many browse_seqs are fetched at a time."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -98,9 +102,16 @@ def is_one_of(rows: Sequence[Sequence[Any]], *columns: str) -> Condition:
     return Condition(f"({read}) IN (SELECT {given})", values)
 
 
-def begins_with(digits: str, column: str) -> Condition:
-    """Return the condition that a key begins with these hexadecimal digits."""
-    ends = (bytes.fromhex(digits.ljust(64, one)) for one in "0f")
+def is_within(first: int, last: int, column: str) -> Condition:
+    """Return the condition that a number is in this range, both ends included."""
+    return Condition(f"{_name(column)} BETWEEN ? AND ?", (first, last))
+
+
+def begins_with(digits: str, length: int, column: str) -> Condition:
+    """Return the condition that an identifier begins with these of its hexadecimal digits."""
+    if len(digits) == length:
+        return equals(bytes.fromhex(digits), column)
+    ends = (bytes.fromhex(digits.ljust(length, one)) for one in "0f")
     return Condition(f"{_name(column)} BETWEEN ? AND ?", tuple(ends))
 
 
@@ -140,6 +151,19 @@ def search_rows(
                 for at in times:
                     values[at] = _moment(values[at])
                 yield files[file], dict(zip(columns, values, strict=True))
+
+
+def places_of_rows(snapshot: str, rows: int, conditions: Sequence[Condition]) -> array[int]:
+    """Return the browse_seqs of the full rows of one snapshot that meet all conditions.
+
+    `rows` is how many full rows it has. Eight bytes are in memory for each that is found.
+    """
+    found = array("q")
+    snapshots = {snapshot: rows}
+    with _answer(f"SELECT browse_seq {_source(conditions)}", snapshots, conditions) as answer:
+        while some := answer.fetchmany(_MOST_PLACES):
+            found.extend(place for (place,) in some)
+    return found
 
 
 def count_rows(

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
-from typing import Any, Final
-from urllib.parse import urlencode
+from typing import Annotated, Any, Final, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    model_validator,
+)
 
 from mqdlq import constants
 from mqdlq.causes import find_cause
@@ -96,14 +105,17 @@ def _value(name: str, value: Any) -> str:
     return f"{found} ({value})" if found else str(value)
 
 
-# Filters of messages: which of them to find, parsed from a query string and rendered to one.
+# Filters, each a model of the query string of a page: one meaning of a name everywhere.
 
 ID_DIGITS: Final = 48
+LEAST_DIGITS: Final = 6
+"""How many digits an identifier has at least that is the beginning of several."""
 _CAUSE_DIGITS: Final = 12
 _LONGEST: Final = 200
 _DIGITS: Final = re.compile("[0-9a-fA-F]+")
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _LARGEST: Final = 2**31 - 1
+_MOST_PAGES: Final = 1_000_000
+_DAY: Final = timedelta(days=1)
 
 
 class FilterError(MqDlqError, ValueError):
@@ -113,6 +125,67 @@ class FilterError(MqDlqError, ValueError):
         """Name the parameter, its fault, and what would be right."""
         super().__init__("MQDLQ-975", f"{parameter}: {fault}; expected {expected}")
         self.parameter = parameter
+
+
+class _ParameterError(ValueError):
+    """Why a parameter is not valid, and what would be."""
+
+    def __init__(self, fault: str, expected: str) -> None:
+        super().__init__(fault)
+        self.expected = expected
+
+
+def _unexpected(value: object, expected: str) -> _ParameterError:
+    return _ParameterError(f"found {_shortened(str(value))!r}", expected)
+
+
+class Query(BaseModel):
+    """The query parameters of a page; an empty one narrows nothing, all others apply together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def parse(
+        cls, parameters: Mapping[str, str] | Iterable[tuple[str, str]], others: Collection[str] = ()
+    ) -> Self:
+        """Parse the parameters of a query string; blank values narrow nothing.
+
+        `others` are parameters of the page, which are skipped. Raises `FilterError` for an unknown
+        or repeated parameter, because a filter that is read too widely would act on more messages,
+        and for a value that is not valid.
+        """
+        given: dict[str, str] = {}
+        for name, text in parameters.items() if isinstance(parameters, Mapping) else parameters:
+            if name in others or not text.strip():
+                continue
+            if name in given:
+                raise FilterError(name, "it is given twice", "one value")
+            given[name] = text
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            raise cls._named(error) from None
+
+    @classmethod
+    def _named(cls, error: ValidationError) -> FilterError:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else "until"
+        if first["type"] == "extra_forbidden":
+            expected = f"one of {', '.join(cls.model_fields)}"
+            return FilterError(_shortened(name), "no filter has this name", expected)
+        fault = first["ctx"]["error"]
+        return FilterError(name, str(fault), fault.expected)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it narrows nothing."""
+        return not self.parameters()
+
+    def parameters(self, **more: str | int) -> dict[str, str | int]:
+        """Return the query parameters that `parse` reads, without the page, and others."""
+        chosen = self.model_dump(exclude={"page"}, exclude_defaults=True)
+        given = {name: _rendered(name, value) for name, value in chosen.items()}
+        return {name: text for name, text in given.items() if text} | more
 
 
 class Presence(StrEnum):
@@ -131,103 +204,47 @@ PRESENCE_WORDS: Final = {
 State = Outcome | Presence
 
 
-@dataclass(frozen=True, slots=True)
-class MessageFilter:
-    """The messages to find; an empty field narrows nothing, and all others apply together.
+def choice(*kinds: Iterable[str]) -> BeforeValidator:
+    """Return the validator of a parameter that has one of these values."""
+    values = {str(one): one for kind in kinds for one in kind}
 
-    Identifiers are hexadecimal digits; of a key, the first are enough if they are unique. In names,
-    ``*`` and ``?`` are wildcards as in rules, and case matters. `text` is a key, a MsgId or
-    CorrelId, a reason, or words, each of which occurs in a name, whatever its case, or begins a
-    key. `since` is included and `until` is not: they are about when the message was dead-lettered,
-    or put if its MQDLH does not say. `expires_before` selects messages that expire before a time.
-    Days end at midnight UTC. `state` is the last outcome, or a `Presence`.
-    """
+    def parse(given: Any) -> Any:
+        value = str(given or "").strip()
+        if value and value not in values:
+            raise _unexpected(value, f"one of {', '.join(values)}")
+        return values.get(value)
 
-    text: str = ""
-    msg_id: str = ""
-    correl_id: str = ""
-    message_key: str = ""
-    queue_manager: str = ""
-    queue: str = ""
-    application: str = ""
-    user: str = ""
-    dest_q_name: str = ""
-    dest_q_mgr_name: str = ""
-    format: str = ""
-    reason: int | None = None
-    cause_id: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-    expires_before: datetime | None = None
-    state: State | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it narrows nothing."""
-        return self == MessageFilter()
-
-    @classmethod
-    def parse(
-        cls, parameters: Iterable[tuple[str, str]], others: Collection[str] = ()
-    ) -> MessageFilter:
-        """Parse the parameters of a query string; blank values narrow nothing.
-
-        `others` are parameters of the page, which are skipped. Raises `FilterError` for an unknown
-        or repeated parameter, because a filter that is read too widely would act on more messages,
-        and for a value that is not valid.
-        """
-        given: dict[str, Any] = {}
-        for name, text in parameters:
-            if name in others or not text.strip():
-                continue
-            if name not in _PARSERS:
-                expected = ", ".join(_PARSERS)
-                raise FilterError(_shortened(name), "no filter has this name", f"one of {expected}")
-            if name in given:
-                raise FilterError(name, "it is given twice", "one value")
-            given[name] = _PARSERS[name](name, text)
-        found = cls(**given)
-        if found.since and found.until and found.since >= found.until:
-            raise FilterError("until", "it is not after since", "a later day or time")
-        return found
-
-    def parameters(self) -> dict[str, str]:
-        """Return the query parameters that `parse` reads, without the empty ones."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: _rendered(value) for name, value in given.items() if value not in {None, ""}}
-
-    def query(self, **more: str | int) -> str:
-        """Return the query string, with more parameters at its end; "" for an empty filter."""
-        return urlencode(self.parameters() | more)
+    return BeforeValidator(parse)
 
 
-def _text(name: str, text: str) -> str:
-    if len(text) > _LONGEST:
-        raise FilterError(name, f"it has {len(text)} characters", f"at most {_LONGEST}")
-    return text.rstrip(" ")  # a name may begin with a blank, and never ends with one
+def longest(most: int) -> AfterValidator:
+    """Return the validator of a text that has at most so many characters."""
+
+    def parse(text: str) -> str:
+        if len(text) > most:
+            raise _ParameterError(f"it has {len(text)} characters", f"at most {most}")
+        return text
+
+    return AfterValidator(parse)
 
 
-def _digits(length: int, least: int | None = None) -> Callable[[str, str], str]:
-    expected = f"{length} hexadecimal digits" + (", or the first of them" if least else "")
+def _digits(length: int, least: int | None = None) -> BeforeValidator:
+    expected = f"{length} hexadecimal digits"
+    expected += f", or at least the first {least}" if least else ""
 
-    def parse(name: str, text: str) -> str:
+    def parse(text: str) -> str:
         value = text.strip()
-        if not (least or length) <= len(value) <= length or not _DIGITS.fullmatch(value):
-            raise FilterError(name, f"found {_shortened(value)!r}", expected)
+        if value and not ((least or length) <= len(value) <= length and _DIGITS.fullmatch(value)):
+            raise _unexpected(value, expected)
         return value.lower()
 
-    return parse
+    return BeforeValidator(parse)
 
 
-def _reason(name: str, text: str) -> int:
-    value = text.strip()
-    number = reason_number(value)
-    if number is None:
-        raise FilterError(
-            name,
-            f"found {_shortened(value)!r}",
-            "a reason code such as 2053, or its name such as MQRC_Q_FULL",
-        )
+def _reason(given: Any) -> int | None:
+    number = given if given is None else reason_number(str(given).strip())
+    if given is not None and number is None:
+        raise _unexpected(given, "a reason code such as 2053, or its name such as MQRC_Q_FULL")
     return number
 
 
@@ -240,69 +257,138 @@ def reason_number(text: str) -> int | None:
     return int(text) if is_number and int(text) <= _LARGEST else None
 
 
-def _start(name: str, value: str) -> datetime:
-    return _moment(name, value, timedelta())
+def number(least: int, most: int = _MOST_PAGES) -> BeforeValidator:
+    """Return the validator of a number between two."""
+    expected = f"a number from {least}" + (f" to {most}" if most != _MOST_PAGES else "")
+
+    def parse(given: Any) -> int | None:
+        value = str(given).strip()
+        is_number = value.isascii() and value.isdecimal() and len(value) <= len(str(most))
+        if given is not None and not (is_number and least <= int(value) <= most):
+            raise _unexpected(value, expected)
+        return None if given is None else int(value)
+
+    return BeforeValidator(parse)
 
 
-def _end(name: str, value: str) -> datetime:
-    """Parse a time, or a day, which is included."""
-    return _moment(name, value, timedelta(days=1))
+def _moment(of_day: timedelta) -> BeforeValidator:
+    """Return the validator of a time in UTC, or of a day, which is `of_day` longer."""
+
+    def parse(given: Any) -> datetime | None:
+        if given is None or isinstance(given, datetime):
+            return given
+        value = given.strip()
+        try:
+            at = datetime.fromisoformat(value)
+            at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+            return at + of_day if _IS_DAY.fullmatch(value) else at
+        except (ValueError, OverflowError):
+            expected = "a day or a time in UTC, such as 2026-11-21 or 2026-11-21T09:30"
+            raise _unexpected(value, expected) from None
+
+    return BeforeValidator(parse)
 
 
-def _moment(name: str, text: str, of_day: timedelta) -> datetime:
-    value = text.strip()
-    try:
-        at = datetime.fromisoformat(value)
-        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-        return at + of_day if _DATE.fullmatch(value) else at
-    except (ValueError, OverflowError):
-        raise FilterError(
-            name,
-            f"found {_shortened(value)!r}",
-            "a day or a time in UTC, such as 2026-11-21 or 2026-11-21T09:30",
-        ) from None
+_IS_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_ENDS: Final = frozenset({"until", "expires_before"})
+"""The parameters that are ends: a day is included."""
+
+# A name may begin with a blank, and never ends with one.
+Text = Annotated[str, longest(_LONGEST), AfterValidator(lambda text: text.rstrip(" "))]
+Reason = Annotated[int | None, BeforeValidator(_reason)]
+Start = Annotated[datetime | None, _moment(timedelta())]
+End = Annotated[datetime | None, _moment(_DAY)]
+Ordinal = Annotated[int | None, number(0)]
+PageNumber = Annotated[int, number(1)]
+MsgId = Annotated[str, _digits(ID_DIGITS, LEAST_DIGITS)]
+MessageKey = Annotated[str, _digits(KEY_DIGITS, LEAST_DIGITS)]
 
 
-def _state(name: str, text: str) -> State:
-    value = text.strip()
-    for kind in (Outcome, Presence):
-        if value in [str(one) for one in kind]:
-            return kind(value)
-    allowed = ", ".join(map(str, (*Presence, *Outcome)))
-    raise FilterError(name, f"found {_shortened(value)!r}", f"one of {allowed}")
+class Period(Query):
+    """A time: `since` is included and `until` is not; days are included, and end at midnight UTC.
+
+    Each filter says what of its things is in this time.
+    """
+
+    since: Start = None
+    until: End = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.since and self.until and self.since >= self.until:
+            raise _ParameterError("it is not after since", "a later day or time")
+        return self
+
+
+class RowFilter(Period):
+    """Messages by what they are, on every page that lists messages.
+
+    Identifiers are hexadecimal digits, all of them or the first. In names, ``*`` and ``?`` are
+    wildcards as in rules, and case matters. `text` is a key, a MsgId or CorrelId, a reason, or
+    words, each of which occurs in a name, whatever its case, or begins a key. The time is when the
+    message was dead-lettered, or put if its MQDLH does not say. `expires_before` selects messages
+    that expire before a time.
+    """
+
+    text: Text = ""
+    msg_id: MsgId = ""
+    correl_id: MsgId = ""
+    message_key: MessageKey = ""
+    application: Text = ""
+    user: Text = ""
+    dest_q_name: Text = ""
+    dest_q_mgr_name: Text = ""
+    format: Text = ""
+    reason: Reason = None
+    cause_id: Annotated[str, _digits(_CAUSE_DIGITS)] = ""
+    expires_before: End = None
+
+
+class MessageFilter(RowFilter):
+    """The messages to find on the queues of handlers; `state` is the last outcome, or a presence.
+
+    The names of queue manager and queue may have wildcards, too.
+    """
+
+    queue_manager: Text = ""
+    queue: Text = ""
+    state: Annotated[State | None, choice(Presence, Outcome)] = None
+
+
+class RunMessageFilter(RowFilter):
+    """Messages of one run, by what became of them in it.
+
+    `outcome` is that of this run, `rule` the ordinal of the rule that decided, 0 for none.
+    """
+
+    outcome: Annotated[
+        State | None,
+        choice([Presence.NO_OUTCOME], [one for one in Outcome if one is not Outcome.NOT_SELECTED]),
+    ] = None
+    rule: Ordinal = None
+
+    def rows(self) -> RowFilter:
+        """Return what it says of the messages alone."""
+        return RowFilter.model_construct(**{n: getattr(self, n) for n in RowFilter.model_fields})
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= KEY_DIGITS else text[:KEY_DIGITS] + "…"
 
 
-def _rendered(value: Any) -> str:
+def _rendered(name: str, value: Any) -> str:
+    """Render a value as `parse` reads it: a day rather than a time, where it is one."""
     if not isinstance(value, datetime):
-        return str(value)
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return "" if value is None else str(value)
+    at = value.astimezone(UTC)
+    if at.time() == time():
+        with suppress(OverflowError):
+            return (at - _DAY if name in _ENDS else at).date().isoformat()
+    return at.isoformat().replace("+00:00", "Z")
 
 
-_PARSERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "text": _text,
-    "msg_id": _digits(ID_DIGITS),
-    "correl_id": _digits(ID_DIGITS),
-    "message_key": _digits(KEY_DIGITS, 1),
-    "queue_manager": _text,
-    "queue": _text,
-    "application": _text,
-    "user": _text,
-    "dest_q_name": _text,
-    "dest_q_mgr_name": _text,
-    "format": _text,
-    "reason": _reason,
-    "cause_id": _digits(_CAUSE_DIGITS),
-    "since": _start,
-    "until": _end,
-    "expires_before": _end,
-    "state": _state,
-}
-PARAMETERS: Final = tuple(_PARSERS)
-"""The names of the query parameters of a filter."""
+PARAMETERS: Final = tuple(MessageFilter.model_fields)
+"""The names of the query parameters of a search."""
 
 
 # Translate a filter into conditions on the rows of snapshots.
@@ -317,16 +403,13 @@ _NAMES: Final = (
 )
 _OF_A_CAUSE: Final = ("class", "dlh_reason", "dlh_dest_q_name", "dlh_dest_q_mgr_name")
 _MOST_DESTINATIONS: Final = 200_000
-_LEAST: Final = 6
-"""How many digits a word has at least that may be the beginning of a key."""
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
 
 
-def conditions_of(chosen: MessageFilter, snapshots: Snapshots) -> list[Condition]:
+def conditions_of(chosen: RowFilter, snapshots: Snapshots) -> list[Condition]:
     """Return the conditions of a filter, all of which a row must meet.
 
-    `queue_manager`, `queue` and `state` are not among them: a row does not have them. The
-    `snapshots` say which destinations belong to a cause.
+    The `snapshots` say which destinations belong to a cause.
     """
     found = [*_of_text(chosen.text), *_of_identifiers(chosen), *_of_names(chosen)]
     if chosen.reason is not None:
@@ -350,18 +433,22 @@ def _of_text(text: str) -> Iterator[Condition]:
         found = [contains(word, *_NAMES)]
         if (reason := reason_number(word)) is not None:
             found.append(equals(reason, "dlh_reason"))
-        if _LEAST <= len(word) < KEY_DIGITS and set(word.lower()) <= _HEXADECIMAL:
-            found.append(begins_with(word.lower(), "message_key"))
+        if LEAST_DIGITS <= len(word) < KEY_DIGITS and set(word.lower()) <= _HEXADECIMAL:
+            found.append(begins_with(word.lower(), KEY_DIGITS, "message_key"))
         yield any_of(found)
 
 
-def _of_identifiers(chosen: MessageFilter) -> Iterator[Condition]:
-    for name in ("msg_id", "correl_id", "message_key"):
-        if digits := getattr(chosen, name):
-            yield equals(bytes.fromhex(digits), name)
+def _of_identifiers(chosen: RowFilter) -> Iterator[Condition]:
+    for digits, length, name in (
+        (chosen.msg_id, ID_DIGITS, "msg_id"),
+        (chosen.correl_id, ID_DIGITS, "correl_id"),
+        (chosen.message_key, KEY_DIGITS, "message_key"),
+    ):
+        if digits:
+            yield begins_with(digits, length, name)
 
 
-def _of_names(chosen: MessageFilter) -> Iterator[Condition]:
+def _of_names(chosen: RowFilter) -> Iterator[Condition]:
     for pattern, column in (
         (chosen.application, "put_appl_name"),
         (chosen.user, "user_identifier"),

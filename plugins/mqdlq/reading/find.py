@@ -321,10 +321,6 @@ class _Search:
         cls, chosen: MessageFilter, handlers: Iterable[str], ledger: Ledger, lake_root: str
     ) -> _Search:
         """Choose the snapshots, and narrow the search by what the ledger knows."""
-        handlers = tuple(handlers)
-        if chosen.message_key:
-            (key,) = ledger.message_keys.complete([chosen.message_key], handlers)
-            chosen = replace(chosen, message_key=key)
         search = cls(ledger, chosen, _snapshots(chosen, handlers, ledger, lake_root))
         search.conditions = conditions_of(chosen, search.sizes)
         if isinstance(chosen.state, Outcome):

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from mqdlq.errors import LedgerUnavailableError, MqDlqError
 from mqdlq.ledger import MessageKeyError
+from mqdlq.reading.filters import FilterError
 from mqdlq.web import static_files
 from mqdlq.web.access import ReadableHandlers, is_signed_in
 from mqdlq.web.acting.routes import router as acting
@@ -97,7 +98,7 @@ async def _error_page(request: Request, error: Exception) -> Response:
         status, title = error.status, error.title
     elif isinstance(error, LedgerUnavailableError):
         status = 503
-    elif isinstance(error, MessageKeyError):
+    elif isinstance(error, (FilterError, MessageKeyError)):
         status, title = InvalidRequestError.status, InvalidRequestError.title
     text, error_id = (error.text, error.error_id) if isinstance(error, MqDlqError) else ("", "")
     return render(request, "error.html", status, title=title, text=text, error_id=error_id)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import fields
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
 from mqdlq.ledger import AuditEvent, AuditFilter, Ledger
 from mqdlq.model import AuditKind
+from mqdlq.reading.filters import MessageKey, Period, Text, choice, longest, number
 from mqdlq.web.access import HandlerDep, ReadableHandlers
-from mqdlq.web.rendering import InvalidRequestError, render
+from mqdlq.web.rendering import render
 from mqdlq.web.requests import LedgerDep
 from mqdlq.web.threads import Download, PageRoute
 
@@ -26,48 +26,39 @@ from mqdlq.web.threads import Download, PageRoute
 PAGE: Final = 100
 COLUMNS: Final = tuple(field.name for field in fields(AuditEvent))
 _LAST_PAGE: Final = 10_000
+_LONGEST_RUN: Final = 250
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-@dataclass(frozen=True, slots=True)
-class AskedPage:
-    """A page of the audit: its filter, and its number from 1."""
+class AuditQuery(Period):
+    """The events to list, by what they say, and the page of the list."""
 
-    wanted: AuditFilter
-    number: int
-    given: Mapping[str, str]
+    who: Text = ""
+    what: Annotated[AuditKind | None, choice(AuditKind)] = None
+    handler: Text = ""
+    run: Annotated[str, longest(_LONGEST_RUN)] = ""
+    message_key: MessageKey = ""
+    page: Annotated[int, number(1, _LAST_PAGE)] = 1
 
-
-def parse_page(
-    given: Mapping[str, str], handlers: Collection[str], ledger: Ledger, handler: str = ""
-) -> AskedPage:
-    """Parse the address of the audit; the person may read `handlers`.
-
-    Raises InvalidRequestError, and MessageKeyError for a key that is not one.
-    """
-    texts = {name: given.get(name, "").strip() for name in NAMES}
-    keys = filter(None, [texts["message_key"]])
-    key = "".join(ledger.message_keys.complete(keys, handlers))
-    if texts["what"] and texts["what"] not in [str(kind) for kind in AuditKind]:
-        raise _invalid("what", texts["what"], f"one of {', '.join(AuditKind)}")
-    number = given.get("page", "1")
-    if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= _LAST_PAGE):
-        raise _invalid("page", number, f"1 to {_LAST_PAGE}")
-    wanted = AuditFilter(
-        who=texts["who"],
-        what=AuditKind(texts["what"]) if texts["what"] else None,
-        handler=handler or texts["handler"],
-        handlers=frozenset(handlers),
-        since=_moment("since", texts["since"], timedelta()),
-        until=_moment("until", texts["until"], timedelta(days=1)),
-        message_key=key,
-        run_id=texts["run"],
-    )
-    return AskedPage(wanted, int(number), {name: text for name, text in texts.items() if text})
+    def among(self, handlers: Collection[str], handler: str = "") -> AuditFilter:
+        """Return the filter for a person who may read these handlers, on the page of `handler`."""
+        return AuditFilter(
+            who=self.who,
+            what=self.what,
+            handler=handler or self.handler,
+            handlers=frozenset(handlers),
+            since=self.since,
+            until=self.until,
+            message_key=self.message_key,
+            run_id=self.run,
+        )
 
 
-NAMES: Final = ("who", "what", "handler", "since", "until", "message_key", "run")
-"""The query parameters of a filter."""
+def _asked(request: Request) -> AuditQuery:
+    return AuditQuery.parse(request.query_params.multi_items())
+
+
+AskedDep = Annotated[AuditQuery, Depends(_asked)]
 
 
 def as_csv(events: Iterable[AuditEvent]) -> Iterator[str]:
@@ -98,22 +89,6 @@ def _harmless(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def _moment(name: str, text: str, of_day: timedelta) -> datetime | None:
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-        return at + of_day if len(text) == len("2026-11-21") else at
-    except (ValueError, OverflowError):
-        expected = "a day or a time in UTC, such as 2026-11-21 or 2026-11-21T09:30"
-        raise _invalid(name, text, expected) from None
-
-
-def _invalid(name: str, found: str, expected: str) -> InvalidRequestError:
-    return InvalidRequestError("MQDLQ-984", f"{name}: found {found[:60]!r}; expected {expected}")
-
-
 # Routes: the audit log.
 
 router: Final = APIRouter(route_class=PageRoute)
@@ -133,55 +108,59 @@ _FILES: Final = {
 
 
 @router.get("/audit")
-def show_audit(request: Request, ledger: LedgerDep, handlers: ReadableHandlers) -> Response:
+def show_audit(
+    request: Request, ledger: LedgerDep, handlers: ReadableHandlers, asked: AskedDep
+) -> Response:
     """Show who did what with the handlers that the person may read."""
-    return _show(request, ledger, parse_page(request.query_params, handlers, ledger), handlers)
+    return _show(request, ledger, asked, asked.among(handlers), handlers)
 
 
 @router.get("/audit.{form}")
 def download_audit(
-    request: Request, ledger: LedgerDep, handlers: ReadableHandlers, form: FileForm
+    ledger: LedgerDep, handlers: ReadableHandlers, asked: AskedDep, form: FileForm
 ) -> Response:
     """Return the same as a file, all pages."""
-    return _file(ledger, parse_page(request.query_params, handlers, ledger), form)
+    return _file(ledger, asked.among(handlers), form)
 
 
 @router.get("/dags/{dag_id}/audit")
-def show_audit_of_handler(request: Request, ledger: LedgerDep, handler: HandlerDep) -> Response:
+def show_audit_of_handler(
+    request: Request, ledger: LedgerDep, handler: HandlerDep, asked: AskedDep
+) -> Response:
     """Show who did what with a handler."""
-    asked = parse_page(request.query_params, [handler.name], ledger, handler.name)
-    return _show(request, ledger, asked, ())
+    return _show(request, ledger, asked, asked.among([handler.name], handler.name), ())
 
 
 @router.get("/dags/{dag_id}/audit.{form}")
 def download_audit_of_handler(
-    request: Request, ledger: LedgerDep, handler: HandlerDep, form: FileForm
+    ledger: LedgerDep, handler: HandlerDep, asked: AskedDep, form: FileForm
 ) -> Response:
     """Return the same as a file, all pages."""
-    return _file(
-        ledger, parse_page(request.query_params, [handler.name], ledger, handler.name), form
-    )
+    return _file(ledger, asked.among([handler.name], handler.name), form)
 
 
 def _show(
-    request: Request, ledger: Ledger, asked: AskedPage, handlers: Collection[str]
+    request: Request,
+    ledger: Ledger,
+    asked: AuditQuery,
+    wanted: AuditFilter,
+    handlers: Collection[str],
 ) -> Response:
-    offset = (asked.number - 1) * PAGE
-    found = ledger.audit_trail.page(asked.wanted, offset=offset, limit=PAGE + 1)
+    found = ledger.audit_trail.page(wanted, offset=(asked.page - 1) * PAGE, limit=PAGE + 1)
     return render(
         request,
         "audit/audit.html",
         events=found[:PAGE],
         has_next=len(found) > PAGE,
-        number=asked.number,
-        given=asked.given,
+        number=asked.page,
+        given=asked.parameters(),
         kinds=list(AuditKind),
         handlers=sorted(handlers),
     )
 
 
-def _file(ledger: Ledger, asked: AskedPage, form: FileForm) -> Response:
+def _file(ledger: Ledger, wanted: AuditFilter, form: FileForm) -> Response:
     write, kind = _FILES[form]
-    lines = write(ledger.audit_trail.events(asked.wanted))
+    lines = write(ledger.audit_trail.events(wanted))
     name = {"Content-Disposition": f'attachment; filename="audit.{form}"'}
     return Download(lines, media_type=f"{kind}; charset=utf-8", headers=name)

@@ -60,5 +60,5 @@ def test_every_filter_of_every_page_answers_its_worst_strings_soon(
 
     assert "\n".join(faults) == ""
     assert {"queue", "queue_manager", "application"} <= given["/search.{form}"]
-    assert {"destination", "application"} <= given["/dags/{dag_id}/runs/{run_id}/outcomes.{form}"]
+    assert {"dest_q_name", "application"} <= given["/dags/{dag_id}/runs/{run_id}/outcomes.{form}"]
     assert asked > 60 * len(WORST)

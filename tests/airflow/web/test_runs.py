@@ -71,27 +71,29 @@ def test_filters_of_the_list_are_in_its_address(airflow: AirflowApp) -> None:
     assert "No run fits the filters." in text_of(airflow, f"{DEMO}/runs?state=refused")
 
 
+TIME = "a day or a time in UTC, such as 2026-11-21 or 2026-11-21T09:30"
 FAULTS = {
-    "runs?since=yesterday": "since is 'yesterday'; expected a day such as 2026-11-21",
-    "runs?until=2026-02-30": "until is '2026-02-30'; expected a day such as 2026-11-21",
-    "runs?until=9999-12-31": "until is '9999-12-31'; expected a day such as 2026-11-21",
-    "runs?page=0": "page is '0'; expected a number from 1",
-    f"runs/{LAST}?rule=two": "rule is 'two'; expected a number from 0",
-    f"runs/{LAST}?key=xyz": "key is 'xyz'; expected at most 64 hexadecimal digits",
+    "runs?since=yesterday": f"since: found 'yesterday'; expected {TIME}",
+    "runs?until=2026-02-30": f"until: found '2026-02-30'; expected {TIME}",
+    "runs?until=9999-12-31": f"until: found '9999-12-31'; expected {TIME}",
+    "runs?page=0": "page: found '0'; expected a number from 1",
+    f"runs/{LAST}?rule=two": "rule: found 'two'; expected a number from 0",
+    f"runs/{LAST}?message_key=xyz": "message_key: found 'xyz'; expected 64 hexadecimal digits",
+    f"runs/{LAST}?key=abcdef": "key: no filter has this name; expected one of since, until, text",
 }
 
 
 @pytest.mark.parametrize(("path", "fault"), FAULTS.items())
 def test_a_value_that_is_not_valid_is_named(airflow: AirflowApp, path: str, fault: str) -> None:
-    assert fault in text_of(airflow, f"{DEMO}/{path}", 400)
+    assert fault in text_of(airflow, f"{DEMO}/{path}", 422)
 
 
 def test_states_and_outcomes_that_do_not_exist_are_named(airflow: AirflowApp) -> None:
-    assert "state is 'green'; expected one of ok" in text_of(
-        airflow, f"{DEMO}/runs?state=green", 400
+    assert "state: found 'green'; expected one of ok" in text_of(
+        airflow, f"{DEMO}/runs?state=green", 422
     )
-    assert "outcome is 'lost'; expected one of delivered" in text_of(
-        airflow, f"{DEMO}/runs/{LAST}?outcome=lost", 400
+    assert "outcome: found 'lost'; expected one of no_outcome, delivered" in text_of(
+        airflow, f"{DEMO}/runs/{LAST}?outcome=lost", 422
     )
 
 
@@ -126,7 +128,7 @@ def test_a_run_is_compared_with_the_previous_run(airflow: AirflowApp) -> None:
 def test_a_failed_run_names_the_failure_and_the_messages_without_an_outcome(
     airflow: AirflowApp,
 ) -> None:
-    text = text_of(airflow, f"{DEMO}/runs/{FAILED}?outcome=none")
+    text = text_of(airflow, f"{DEMO}/runs/{FAILED}?outcome=no_outcome")
 
     assert "stage execute failed" in text
     assert "There is no account: no unit of work was begun, and nothing was touched." in text
@@ -197,7 +199,7 @@ def test_hostile_names_are_visible_and_harmless(airflow: AirflowApp) -> None:
     assert "\\u202eyenom" in page
     assert "\\x1b[31mred" in page
     assert not set(page) & {"\u202e", "\x1b", "\a", "\b"}
-    assert "Messages 1 that fit the filters" in text_of(airflow, f"{names}?destination=YENOM")
+    assert "Messages 1 that fit the filters" in text_of(airflow, f"{names}?text=YENOM")
 
 
 def test_the_filtered_outcomes_are_downloaded_in_three_forms(airflow: AirflowApp) -> None:

@@ -24,6 +24,7 @@ from sqlalchemy import case as sql_case
 
 from mqdlq.ledger.audit import DECISIONS, AuditEvent
 from mqdlq.ledger.database import Repository, in_parts
+from mqdlq.ledger.reading.message_keys import begins
 from mqdlq.ledger.reading.message_states import is_on_queue
 from mqdlq.ledger.tables.messages import (
     IS_DISCARDED,
@@ -52,7 +53,7 @@ class AuditFilter:
 
     `who` is a part of the person's name, in any case. `handlers` are the handlers that the reader
     may see, None for all; an event without a handler concerns all of them. `since` is included,
-    `until` is not. `message_key` is hex.
+    `until` is not. `message_key` has the first hexadecimal digits of a key, or all of them.
     """
 
     who: str = ""
@@ -85,10 +86,10 @@ class AuditTrail(Repository):
     def _query(self, wanted: AuditFilter) -> Select[Any]:
         if not wanted.message_key:
             return _query(wanted)
-        key = bytes.fromhex(wanted.message_key)
+        key = wanted.message_key
         return _query(wanted, key, self._ids_of(key, wanted))
 
-    def _ids_of(self, key: bytes, wanted: AuditFilter) -> list[int]:
+    def _ids_of(self, key: str, wanted: AuditFilter) -> list[int]:
         """Return the messages with a key on the queues of the wanted handlers.
 
         The index of messages begins with the queue, so they are searched queue by queue.
@@ -99,7 +100,7 @@ class AuditTrail(Repository):
         if wanted.handlers is not None:
             queues = queues.where(runs.c.handler.in_(wanted.handlers))
         places = [(row["queue_manager"], row["queue"]) for row in self._all(queues)]
-        ids = select(messages.c.message_id).where(messages.c.message_key == key)
+        ids = select(messages.c.message_id).where(*begins(messages.c.message_key, key))
         return [
             message_id
             for some in in_parts(places)
@@ -110,7 +111,7 @@ class AuditTrail(Repository):
 _FIELDS: Final = AuditEvent.__slots__
 
 
-def _query(wanted: AuditFilter, key: bytes | None = None, ids: Sequence[int] = ()) -> Select[Any]:
+def _query(wanted: AuditFilter, key: str = "", ids: Sequence[int] = ()) -> Select[Any]:
     """Return the query for the events, or for those of a message; `ids` are its numbers."""
     all_events = union_all(*_branches(key, ids)).subquery()
     column = all_events.c
@@ -139,7 +140,7 @@ def _event(row: Any) -> AuditEvent:
     return AuditEvent(**{**values, "messages": int(row["messages"])})
 
 
-def _branches(key: bytes | None, ids: Sequence[int]) -> Iterator[Select[Any]]:
+def _branches(key: str, ids: Sequence[int]) -> Iterator[Select[Any]]:
     """Yield the queries for the events, or for those of one message; each has every field."""
     yield _recorded(key)
     yield _started(key)
@@ -147,7 +148,7 @@ def _branches(key: bytes | None, ids: Sequence[int]) -> Iterator[Select[Any]]:
     yield from _discarded(key, ids)
     yield _restored(key, ids)
     yield from _held(key)
-    if key is None:
+    if not key:
         yield from _of_pruned_runs()
         yield _pruned()
 
@@ -172,22 +173,22 @@ def _is_kept() -> ColumnElement[bool]:
     return ~select(pruned_runs.c.run_id).where(pruned_runs.c.run_id == runs.c.run_id).exists()
 
 
-def _names(key: bytes | None) -> ColumnElement[bool]:
+def _names(key: str) -> ColumnElement[bool]:
     """Return the condition that a run was started for a message by name, or is any run."""
-    if key is None:
+    if not key:
         return literal(value=True)
-    return cast(runs.c.message_keys, Text).contains(key.hex())
+    return cast(runs.c.message_keys, Text).contains(f'"{key}')
 
 
-def _recorded(key: bytes | None) -> Select[Any]:
+def _recorded(key: str) -> Select[Any]:
     query = _as_event(
         cast(audit.c.what, Text),
         **{name: audit.c[name] for name in _FIELDS if name != "what"},
     )
-    return query if key is None else query.where(audit.c.message_key == key)
+    return query.where(*begins(audit.c.message_key, key)) if key else query
 
 
-def _started(key: bytes | None) -> Select[Any]:
+def _started(key: str) -> Select[Any]:
     return _as_event(
         AuditKind.RUN_STARTED,
         at=runs.c.started_at,
@@ -204,7 +205,7 @@ def _type_of(column: Any) -> ColumnElement[str]:
     return run_type + sql_case((column.dry_run, literal(", dry run")), else_=literal(""))
 
 
-def _answered(key: bytes | None) -> Select[Any]:
+def _answered(key: str) -> Select[Any]:
     kinds = {decision: literal(str(kind)) for decision, kind in DECISIONS.items()}
     return (
         _as_event(
@@ -221,7 +222,7 @@ def _answered(key: bytes | None) -> Select[Any]:
     )
 
 
-def _discarded(key: bytes | None, ids: Sequence[int]) -> Iterator[Select[Any]]:
+def _discarded(key: str, ids: Sequence[int]) -> Iterator[Select[Any]]:
     """Yield the queries for discards by run: booked at the time, and learned by a later run."""
     for table, run_id, condition, details in (
         (outcomes, outcomes.c.run_id, IS_DISCARDED, ""),
@@ -235,7 +236,7 @@ def _discarded(key: bytes | None, ids: Sequence[int]) -> Iterator[Select[Any]]:
         number = func.count().label("number")
         count = select(run_id.label("id"), number, func.max(table.c.at).label("last"))
         count = count.select_from(table).where(condition).group_by(run_id)
-        if key is not None:
+        if key:
             count = count.where(table.c.message_id.in_(ids))
         found = count.subquery()
         yield (
@@ -254,12 +255,12 @@ def _discarded(key: bytes | None, ids: Sequence[int]) -> Iterator[Select[Any]]:
         )
 
 
-def _restored(key: bytes | None, ids: Sequence[int]) -> Select[Any]:
+def _restored(key: str, ids: Sequence[int]) -> Select[Any]:
     states = restoration_states.c
     own = (states.restoration_id == restorations.c.restoration_id) & (
         states.state == RestorationState.SELECTED
     )
-    if key is not None:
+    if key:
         own &= states.message_id.in_(ids)
     number = select(func.count()).select_from(restoration_states).where(own).scalar_subquery()
     where = restorations.c.to_queue + sql_case(
@@ -275,10 +276,10 @@ def _restored(key: bytes | None, ids: Sequence[int]) -> Select[Any]:
         why=restorations.c.why,
         details=restorations.c.restoration_id + literal(" to ") + where,
     )
-    return query if key is None else query.where(number > 0)
+    return query.where(number > 0) if key else query
 
 
-def _held(key: bytes | None) -> Iterator[Select[Any]]:
+def _held(key: str) -> Iterator[Select[Any]]:
     """Yield the query for legal holds that were placed, and the one for their removal."""
     placed = _as_event(
         AuditKind.HOLD_PLACED,
@@ -301,7 +302,7 @@ def _held(key: bytes | None) -> Iterator[Select[Any]]:
         details=_number_of_hold(),
     ).join_from(released_holds, holds, holds.c.hold_id == released_holds.c.hold_id)
     for query in (placed, released):
-        yield query if key is None else query.where(holds.c.message_key == key)
+        yield query.where(*begins(holds.c.message_key, key)) if key else query
 
 
 def _number_of_hold() -> ColumnElement[str]:

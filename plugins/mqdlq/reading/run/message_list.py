@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from mqdlq.errors import LakeError
-from mqdlq.lake import Snapshot
-from mqdlq.lake.row_filter import FilteredSnapshot, RowFilter
+from mqdlq.lake import SnapshotManifest, read_manifest, settled_rows
+from mqdlq.lake.row_search import is_one_of, is_within, places_of_rows, search_rows
 from mqdlq.ledger import Ledger, Listed, OutcomeFact, OutcomeFilter
 from mqdlq.model import Outcome
+from mqdlq.reading.filters import Presence, RowFilter, RunMessageFilter, conditions_of
 from mqdlq.reading.report.report_sources import NO_RULE, SNAPSHOT_UNREADABLE, Sources
 
 _COLUMNS: Final = (
+    "browse_seq",
+    "message_key",
     "msg_id",
     "put_appl_name",
     "user_identifier",
@@ -30,19 +37,6 @@ _COLUMNS: Final = (
     "expires_at",
 )
 """All that a list of messages reads of a snapshot: no body."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessageFilter:
-    """A filter of messages; a message is listed if both the lake and the ledger select it."""
-
-    rows: RowFilter = field(default_factory=RowFilter)
-    outcomes: OutcomeFilter = field(default_factory=OutcomeFilter)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it narrows nothing."""
-        return self.rows.is_empty and self.outcomes.is_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +81,83 @@ class Selection:
     troubles: tuple[str, ...]
 
 
+class SnapshotMessages:
+    """The messages of one snapshot: its full rows, and the settled ones, which are elsewhere."""
+
+    def __init__(self, location: str, manifest: SnapshotManifest) -> None:
+        """Read a snapshot that the lake has."""
+        self._location, self._manifest = location, manifest
+
+    def full_rows(self, chosen: RowFilter, among: Collection[bytes] = ()) -> array[int]:
+        """Return the browse_seqs of the selected full rows, and with `among` of these keys only."""
+        rows = self._manifest.counts.full
+        conditions = conditions_of(chosen, {self._location: rows})
+        if among:
+            conditions.append(is_one_of(sorted((key,) for key in among), "message_key"))
+        return places_of_rows(self._location, rows, conditions)
+
+    def settled(self, chosen: RowFilter) -> Iterator[dict[str, Any]]:
+        """Yield the compact rows of the selected settled messages, in browse order.
+
+        Their full rows are in earlier snapshots, which are read if the filter is not empty. Raises
+        `LakeError` if such a snapshot cannot be read.
+        """
+        if not self._manifest.settled:
+            return
+        matching: set[tuple[str, bytes]] = set()
+        if not chosen.is_empty:
+            batches = settled_rows(self._location, ["snapshot_id"])
+            within = self._siblings(
+                {one for batch in batches for one in pc.unique(batch.column(0)).to_pylist()}
+            )
+            found = search_rows(within, conditions_of(chosen, within), ("message_key",))
+            matching = {(place.rsplit("/", 1)[1], row["message_key"]) for place, row in found}
+        for batch in settled_rows(self._location):
+            for row in batch.to_pylist():
+                if chosen.is_empty or (row["snapshot_id"], row["message_key"]) in matching:
+                    yield row
+
+    def rows_at(self, places: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """Return the rows of these messages by browse_seq; `places` are in order.
+
+        A settled message has the columns of its full row and `settled`, its compact row.
+        """
+        own = {self._location: self._manifest.counts.full}
+        within = [
+            is_within(places[0], places[-1], "browse_seq"),
+            is_one_of([(place,) for place in places], "browse_seq"),
+        ]
+        found = {row["browse_seq"]: row for _, row in search_rows(own, within, _COLUMNS)}
+        if self._manifest.settled and len(found) < len(places):
+            left = pa.array([place for place in places if place not in found], pa.int64())
+            for batch in settled_rows(self._location):
+                chosen = batch.filter(pc.is_in(batch.column("browse_seq"), left))
+                found |= self._full_rows_of(chosen.to_pylist())
+        return found
+
+    def _full_rows_of(self, compact: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+        if not compact:
+            return {}
+        within = self._siblings({row["snapshot_id"] for row in compact})
+        keys = sorted({(row["message_key"],) for row in compact})
+        found = search_rows(within, [is_one_of(keys, "message_key")], _COLUMNS)
+        full = {row["message_key"]: row for _, row in found}
+        return {
+            row["browse_seq"]: {
+                **full.get(row["message_key"], {"message_key": row["message_key"]}),
+                "browse_seq": row["browse_seq"],
+                "settled": row,
+            }
+            for row in compact
+        }
+
+    def _siblings(self, names: Iterable[str]) -> dict[str, int]:
+        """Return other snapshots of the queue, and how many full rows each has."""
+        directory = self._location.rstrip("/").rsplit("/", 1)[0]
+        places = [f"{directory}/{name}" for name in sorted(names)]
+        return {place: read_manifest(place).counts.full for place in places}
+
+
 class MessageList:
     """The messages of one run."""
 
@@ -96,28 +167,30 @@ class MessageList:
         self._run, self._ledger, self._rules = sources.run, ledger, sources.rules
         self._corrected = ledger.outcomes.corrected(sources.run.run_id)
         self._taken_at = sources.snapshot.taken_at if sources.snapshot is not None else None
-        self._lake: FilteredSnapshot | None = None
+        self._lake: SnapshotMessages | None = None
         if sources.snapshot is not None and sources.manifest is not None:
-            self._lake = FilteredSnapshot(Snapshot(sources.snapshot.location, sources.manifest))
+            self._lake = SnapshotMessages(sources.snapshot.location, sources.manifest)
 
-    def select(self, chosen: MessageFilter) -> Selection:
+    def select(self, chosen: RunMessageFilter) -> Selection:
         """Return which messages a filter selects.
 
         If the snapshot cannot be read, filters on its columns select nothing, and the trouble says
         so.
         """
+        is_open = chosen.outcome is Presence.NO_OUTCOME
+        outcome = Outcome(chosen.outcome) if chosen.outcome and not is_open else None
+        wanted = OutcomeFilter(outcome, is_unbooked=is_open, rule=chosen.rule)
         if self._lake is not None:
             try:
-                return Selection(self._select_in_both(self._lake, chosen), ())
+                return Selection(self._select_in_both(self._lake, chosen.rows(), wanted), ())
             except (LakeError, OSError) as error:
                 trouble = f"{SNAPSHOT_UNREADABLE}: {getattr(error, 'text', error)}"
         else:
             trouble = "there is no snapshot that can be read"
-        key = chosen.rows.message_key
-        if chosen.rows != RowFilter(message_key=key):
+        if not {"message_key"}.issuperset(chosen.rows().parameters()):
             what = "its columns cannot be compared, so no message is listed"
             return Selection(array("q"), (f"{trouble}; {what}",))
-        wanted = replace(chosen.outcomes, key=key)
+        wanted = replace(wanted, key=chosen.message_key)
         found = self._ledger.run_messages.select(self._run.run_id, wanted)
         return Selection(found, (f"{trouble}; messages are listed as the ledger has them",))
 
@@ -133,22 +206,22 @@ class MessageList:
         }
         held: dict[int, dict[str, Any]] = {}
         if self._lake is not None:
-            try:
-                held = self._lake.rows_at(browse_seqs, _COLUMNS)
-            except (LakeError, OSError):
-                held = {}
+            with suppress(LakeError, OSError):
+                held = self._lake.rows_at(browse_seqs)
         for place in browse_seqs:
             yield self._row(place, held.get(place, {}), known.get(place))
 
-    def _select_in_both(self, lake: FilteredSnapshot, chosen: MessageFilter) -> array[int]:
-        ledger, run_id, wanted = self._ledger.run_messages, self._run.run_id, chosen.outcomes
-        full = lake.full_rows(chosen.rows, self._run.named)
+    def _select_in_both(
+        self, lake: SnapshotMessages, chosen: RowFilter, wanted: OutcomeFilter
+    ) -> array[int]:
+        ledger, run_id = self._ledger.run_messages, self._run.run_id
+        full = set(lake.full_rows(chosen, self._run.named))
         settled = {}
         if not self._run.named:
-            settled = {row["browse_seq"]: _fits(row, wanted) for row in lake.settled(chosen.rows)}
+            settled = {row["browse_seq"]: _fits(row, wanted) for row in lake.settled(chosen)}
         listed = set(ledger.select(run_id, OutcomeFilter()))
         found = listed if wanted.is_empty else set(ledger.select(run_id, wanted))
-        if not chosen.rows.is_empty:
+        if not chosen.is_empty:
             found &= full | settled.keys()
         if wanted.is_empty or wanted.is_unbooked:
             found |= full - listed

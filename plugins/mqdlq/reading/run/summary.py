@@ -15,10 +15,9 @@ from mqdlq.controls.ramp.report import RampRow, ramp_rows
 from mqdlq.controls.repair.report import RepairRow, repair_rows
 from mqdlq.errors import LakeError
 from mqdlq.failures import Failure
-from mqdlq.lake import Snapshot
-from mqdlq.lake.row_filter import FilteredSnapshot, RowFilter
 from mqdlq.ledger import EvidenceCheck, LearnedCount, Ledger, RunCounts, TriedCount
 from mqdlq.model import Action, AttemptState, Outcome, Trait, Verdict
+from mqdlq.reading.filters import RowFilter
 from mqdlq.reading.report.grouping import Timeline
 from mqdlq.reading.report.report_files import failures_behind
 from mqdlq.reading.report.report_records import (
@@ -30,6 +29,7 @@ from mqdlq.reading.report.report_records import (
 from mqdlq.reading.report.report_sources import NO_RULE, Sources, read_sources
 from mqdlq.reading.report.rule_counts import rule_rows
 from mqdlq.reading.report.verdict import Tally, account_of, judge
+from mqdlq.reading.run.message_list import SnapshotMessages
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ def _without_outcome(sources: Sources, counts: RunCounts, ledger: Ledger) -> Seq
     if sources.manifest is None:
         return ()
     try:
-        snapshot = FilteredSnapshot(Snapshot(sources.snapshot.location, sources.manifest))
-        return sorted(snapshot.full_rows(RowFilter(), sources.run.named))
+        snapshot = SnapshotMessages(sources.snapshot.location, sources.manifest)
+        return snapshot.full_rows(RowFilter(), sources.run.named)
     except (LakeError, OSError):
         return ()
 

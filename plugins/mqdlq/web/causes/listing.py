@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from math import ceil
-from typing import Any, Final
+from typing import Annotated, Final
 
 from mqdlq.causes import Cause, Kind
 from mqdlq.ledger import (
@@ -19,9 +19,10 @@ from mqdlq.ledger import (
     Ledger,
 )
 from mqdlq.reading.cause_profiles import NO_RULE, CauseProfile
+from mqdlq.reading.filters import PageNumber, Period, Reason, Text, choice
 from mqdlq.reading.report.report_sources import WrittenRule
+from mqdlq.rules.wildcards import fits
 from mqdlq.web.causes.queue_state import QueueState, choose_queue, read_queue_state
-from mqdlq.web.rendering import PageError
 from mqdlq.words import moment
 
 WIDTH: Final = 100.0
@@ -94,87 +95,29 @@ def _say(points: Sequence[Point]) -> str:
 SORTS: Final = {"count": "most messages", "newest": "newest first", "oldest": "oldest first"}
 ONLY: Final = {"new": "new causes", "attention": "causes that need attention"}
 KINDS: Final = {kind.value: kind.words for kind in Kind if kind.value}
-_CHOICES: Final = {"sort": SORTS, "only": ONLY, "kind": KINDS}
 
 
-@dataclass(frozen=True, slots=True)
-class CauseFilters:
-    """The chosen causes; an empty field chooses all.
+class CauseFilters(Period):
+    """The causes that runs met in a time, by names and reasons of their messages.
 
-    `reason` and `destination` and `application` are parts of names, in any case; `reason` may be a
-    number. `since` and `until` are days (UTC), both included.
+    The names of a queue choose the first that fits.
     """
 
-    queue_manager: str = ""
-    queue: str = ""
-    kind: str = ""
-    reason: str = ""
-    destination: str = ""
-    application: str = ""
-    since: str = ""
-    until: str = ""
-    only: str = ""
-    sort: str = ""
-    page: str = ""
-
-    @classmethod
-    def parse(cls, given: Mapping[str, str]) -> CauseFilters:
-        """Take the fields from query parameters; raise `PageError` for an invalid one."""
-        known = {field.name for field in fields(cls)}
-        values = {name: text.strip() for name, text in given.items() if name in known}
-        filters = cls(**values)
-        for name, choices in _CHOICES.items():
-            chosen = getattr(filters, name)
-            if chosen and chosen not in choices:
-                raise invalid(name, chosen, f"one of {', '.join(choices)}")
-        for name in ("since", "until"):
-            _day(name, getattr(filters, name))
-        if filters.page and not (filters.page.isdecimal() and int(filters.page)):
-            raise invalid("page", filters.page, "a number from 1")
-        return filters
-
-    @property
-    def page_number(self) -> int:
-        """The page of the list, from 1."""
-        return int(self.page or 1)
-
-    @property
-    def since_at(self) -> datetime | None:
-        """The beginning of the period, or None."""
-        return _day("since", self.since)
-
-    @property
-    def until_at(self) -> datetime | None:
-        """The end of the period, which is not in it, or None."""
-        day = _day("until", self.until)
-        return None if day is None else day + timedelta(days=1)
+    queue_manager: Text = ""
+    queue: Text = ""
+    kind: Annotated[str, choice(KINDS)] = ""
+    reason: Reason = None
+    dest_q_name: Text = ""
+    dest_q_mgr_name: Text = ""
+    application: Text = ""
+    only: Annotated[str, choice(ONLY)] = ""
+    sort: Annotated[str, choice(SORTS)] = ""
+    page: PageNumber = 1
 
     @property
     def narrows(self) -> bool:
         """Whether some causes of the queue may be left out."""
-        chosen = replace(self, queue_manager="", queue="", sort="", page="")
-        return chosen != CauseFilters()
-
-    def query(self, **changes: Any) -> dict[str, str]:
-        """Return the query parameters of the list with some changes."""
-        return {name: str(value) for name, value in {**asdict(self), **changes}.items() if value}
-
-
-def _day(name: str, text: str) -> datetime | None:
-    if not text:
-        return None
-    try:
-        day = date.fromisoformat(text)
-        end = datetime(day.year, day.month, day.day, tzinfo=UTC)
-        end + timedelta(days=1)
-    except (ValueError, OverflowError):
-        raise invalid(name, text, "a day such as 2026-11-22") from None
-    return end
-
-
-def invalid(name: str, text: str, expected: str) -> PageError:
-    """Return the error for a query parameter."""
-    return PageError("MQDLQ-963", f"parameter {name} is {text[:60]!r}; expected {expected}")
+        return not {"queue_manager", "queue", "sort"}.issuperset(self.parameters())
 
 
 # The list of causes: filtered, sorted, and paged.
@@ -247,7 +190,7 @@ def list_causes(
         (row for row in everything if _fits(row, filters)), key=_ORDERS[filters.sort or "count"]
     )
     pages = max(ceil(len(rows) / ON_A_PAGE), 1)
-    start = (min(filters.page_number, pages) - 1) * ON_A_PAGE
+    start = (min(filters.page, pages) - 1) * ON_A_PAGE
     return CauseList(
         filters=filters,
         queues=tuple(queues),
@@ -328,21 +271,22 @@ def handling_of(profile: CauseProfile, rules: Mapping[int, WrittenRule]) -> Iter
 
 def _fits(row: CauseRow, filters: CauseFilters) -> bool:
     cause, profile, history = row.cause, row.profile, row.history
-    names = (cause.dest_q_name or "", cause.dest_q_mgr_name, *profile.destinations)
+    queues = (cause.dest_q_name or "", *profile.destinations)
     return (
         filters.kind in ("", cause.kind.value)
-        and _has((cause.reason_text, str(cause.reason), cause.meaning), filters.reason)
-        and _has(names, filters.destination)
+        and filters.reason in (None, cause.reason)
+        and _has(queues, filters.dest_q_name)
+        and _has([cause.dest_q_mgr_name], filters.dest_q_mgr_name)
         and _has(profile.applications, filters.application)
-        and not (filters.since_at and history.last_seen < filters.since_at)
-        and not (filters.until_at and history.first_seen >= filters.until_at)
+        and not (filters.since and history.last_seen < filters.since)
+        and not (filters.until and history.first_seen >= filters.until)
         and (filters.only != "new" or history.state is CauseState.NEW)
         and (filters.only != "attention" or profile.needs_attention > 0)
     )
 
 
-def _has(names: Iterable[str], part: str) -> bool:
-    return not part or any(part.casefold() in name.casefold() for name in names)
+def _has(names: Iterable[str], pattern: str) -> bool:
+    return not pattern or any(fits(pattern, name) for name in names)
 
 
 def _first_seen(row: CauseRow) -> float:

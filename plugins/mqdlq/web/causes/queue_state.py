@@ -22,6 +22,7 @@ from mqdlq.ledger import (
 from mqdlq.reading.cause_profiles import MOST_MESSAGES, SnapshotProfile, profile_causes
 from mqdlq.reading.report.report_sources import WrittenRule, written_rules
 from mqdlq.rules import RulesTable, check
+from mqdlq.rules.wildcards import fits
 from mqdlq.web.rendering import NoRunYetError, NotFoundError
 
 NOTHING: Final = SnapshotProfile({}, 0, 0)
@@ -80,7 +81,7 @@ def choose_queue(
             f"no run of handler {handler} is recorded; start its DAG, with dry_run at first",
         )
     for one in found:
-        if queue_manager in ("", one.queue_manager) and queue in ("", one.queue):
+        if fits(queue_manager or "*", one.queue_manager) and fits(queue or "*", one.queue):
             return one, found
     asked = f"{queue} @ {queue_manager}"
     known = ", ".join(f"{one.queue} @ {one.queue_manager}" for one in found)

@@ -39,7 +39,7 @@ def causes(
     request: Request, handler: HandlerDep, ledger: LedgerDep, clock: ClockDep
 ) -> HTMLResponse:
     """Show the causes on a queue of a handler."""
-    chosen = CauseFilters.parse(request.query_params)
+    chosen = CauseFilters.parse(request.query_params.multi_items())
     try:
         page = list_causes(handler.name, chosen, ledger=ledger, clock=clock)
     except NoRunYetError:
@@ -61,7 +61,7 @@ def cause(
     request: Request, cause_id: str, handler: HandlerDep, ledger: LedgerDep, clock: ClockDep
 ) -> HTMLResponse:
     """Show one cause."""
-    chosen = CauseFilters.parse(request.query_params)
+    chosen = CauseFilters.parse(request.query_params.multi_items())
     page = show_cause(
         handler.name, cause_id, chosen.queue_manager, chosen.queue, ledger=ledger, clock=clock
     )
@@ -81,7 +81,7 @@ def rule(
     request: Request, cause_id: str, handler: HandlerDep, ledger: LedgerDep, clock: ClockDep
 ) -> HTMLResponse:
     """Show a draft of a rule for a cause, with its backtest; nothing is changed."""
-    asked = DraftRequest.parse(request.query_params)
+    asked = DraftRequest.parse(request.query_params.multi_items())
     page = draft_page(handler.name, cause_id, asked, ledger=ledger, clock=clock)
     return render(
         request,
@@ -90,7 +90,7 @@ def rule(
         most_characters=MOST_CHARACTERS,
         most_messages=MOST_MESSAGES,
         most_snapshots=MOST_SNAPSHOTS,
-        query=asked.query(rule=page.text),
+        query=asked.parameters(rule=page.text),
         shown_source=_shown_source,
         **_shown(page),
     )
@@ -109,7 +109,7 @@ def rule_file(  # noqa: PLR0917 (the parts of the path, and what a page gets)
 
     Of a table with extensions, return the added rules only: no rules file may have extensions.
     """
-    asked = DraftRequest.parse(request.query_params)
+    asked = DraftRequest.parse(request.query_params.multi_items())
     page = draft_page(handler.name, cause_id, asked, ledger=ledger, clock=clock)
     if page.proposal is None:
         raise PageError(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Annotated, Final
 
 from mqdlq.errors import LakeError
 from mqdlq.ledger import HandledQueue, Ledger
 from mqdlq.model import QueueKind
+from mqdlq.reading.filters import Period, Text, longest, number
 from mqdlq.rules import RulesTable
 from mqdlq.tools.backtest import Backtest, backtest, choose_snapshots
 from mqdlq.tools.rule_drafts import Proposal, RejectedRules, TableInUse, propose
 from mqdlq.tools.rule_suggestions import draft_rule, parking_queue_of
-from mqdlq.web.causes.listing import CauseFilters, CauseRow, invalid
+from mqdlq.web.causes.listing import CauseRow
 from mqdlq.web.causes.queue_state import QueueState, choose_queue, read_queue_state
 from mqdlq.web.causes.single import find_row
 from mqdlq.web.rendering import PageError
@@ -28,54 +29,18 @@ PRINTED: Final = ".yaml, as printed"
 """The end of a rules source that is the table of a handler's own file."""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftRequest:
-    """The choices on the page; an empty field has its default.
+class DraftRequest(Period):
+    """The choices on the page; the time is that of the snapshots of the backtest.
 
     `rule` is the text of the added rules, `before` the ordinal of the rule after them (0 for the
-    end of the table), `snapshots` the number of snapshots of the backtest.
+    end of the table, None if the messages decide), `snapshots` how many snapshots are read at most.
     """
 
-    queue_manager: str = ""
-    queue: str = ""
-    rule: str = ""
-    before: str = ""
-    snapshots: str = ""
-    since: str = ""
-    until: str = ""
-
-    @classmethod
-    def parse(cls, given: Mapping[str, str]) -> DraftRequest:
-        """Take the fields from query parameters; raise PageError for an invalid one."""
-        known = {field.name for field in fields(cls)}
-        request = cls(**{name: text for name, text in given.items() if name in known})
-        if len(request.rule) > MOST_CHARACTERS:
-            raise invalid(
-                "rule", request.rule, f"at most {MOST_CHARACTERS} characters: add rules one by one"
-            )
-        _number("before", request.before, 0, 10**9)
-        _number("snapshots", request.snapshots, 1, MOST_SNAPSHOTS)
-        return request
-
-    @property
-    def place(self) -> int | None:
-        """The ordinal of the rule after the added rules, None if the messages decide."""
-        return int(self.before) if self.before else None
-
-    @property
-    def number(self) -> int:
-        """How many snapshots the backtest reads at most."""
-        return int(self.snapshots or SNAPSHOTS)
-
-    @property
-    def period(self) -> CauseFilters:
-        """The days of the snapshots."""
-        return CauseFilters.parse({"since": self.since, "until": self.until})
-
-    def query(self, **changes: Any) -> dict[str, str]:
-        """Return the query parameters of the page with some changes."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: str(value) for name, value in {**values, **changes}.items() if value}
+    queue_manager: Text = ""
+    queue: Text = ""
+    rule: Annotated[str, longest(MOST_CHARACTERS)] = ""
+    before: Annotated[int | None, number(0)] = None
+    snapshots: Annotated[int, number(1, MOST_SNAPSHOTS)] = SNAPSHOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +115,16 @@ def draft_page(
             handler,
             state.queue_manager,
             state.queue,
-            limit=request.number,
-            since=request.period.since_at,
-            until=request.period.until_at,
+            limit=request.snapshots,
+            since=request.since,
+            until=request.until,
         ),
         nul_as_blank=state.run.nul_as_blank,
     )
     found: Proposal | RejectedRules | None = None
     tested: Backtest | None = None
     try:
-        found = propose(today, text, chosen.used, before=request.place)
+        found = propose(today, text, chosen.used, before=request.before)
         if isinstance(found, Proposal):
             tested = backtest(table, found.table, chosen)
     except LakeError as error:
@@ -197,8 +162,3 @@ def _count_added(proposal: Proposal | None, tested: Backtest | None) -> int:
         for rule, messages in tested.treatments.matched_new
         if proposal.first <= rule.line <= proposal.last
     )
-
-
-def _number(name: str, text: str, least: int, most: int) -> None:
-    if text and not (text.isdecimal() and text.isascii() and least <= int(text) <= most):
-        raise invalid(name, text, f"a number from {least} to {most}")

@@ -222,7 +222,7 @@ class RelatedMessages:
 
     words: str
     total: Total
-    filters: dict[str, str]
+    filters: dict[str, str | int]
 
 
 Row = Mapping[str, Any]

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from mqdlq.ledger import KnownSnapshot, MessageKeyError
-from mqdlq.reading.filters import FilterError, MessageFilter
+from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import DOWNLOADED, iterate_messages
 from mqdlq.reading.find_files import FORMS, found_file
 from mqdlq.reading.page_paths import dag_of
@@ -24,7 +24,7 @@ from mqdlq.web.messages.message_view import (
     show_message,
 )
 from mqdlq.web.messages.search_view import OTHERS, STATES, chosen_handlers, search
-from mqdlq.web.rendering import ForbiddenError, InvalidRequestError, render
+from mqdlq.web.rendering import ForbiddenError, render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep, body_connection, payload_keys
 from mqdlq.web.threads import Download, PageRoute
 
@@ -97,11 +97,8 @@ def search_file(
 ) -> Response:
     """Return the messages that a filter selects as a file, up to a limit."""
     given = request.query_params
-    try:
-        chosen = MessageFilter.parse(given.multi_items(), OTHERS)
-        among = chosen_handlers(given.get("handler", "").strip(), handlers)
-    except FilterError as fault:
-        raise InvalidRequestError(fault.error_id, fault.text) from None
+    chosen = MessageFilter.parse(given.multi_items(), OTHERS)
+    among = chosen_handlers(given.get("handler", "").strip(), handlers)
     found = iterate_messages(chosen, among, ledger=ledger, lake_root=lake_root)
     return Download(
         found_file(form, found),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from mqdlq.ledger import Ledger, MessageKeyError
+from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome
 from mqdlq.reading.filters import PARAMETERS, PRESENCE_WORDS, FilterError, MessageFilter
 from mqdlq.reading.find import FoundPage, find_messages
@@ -34,7 +34,7 @@ class SearchPage:
     handler: str
     chosen: MessageFilter
     found: FoundPage | None
-    fault: FilterError | MessageKeyError | None = None
+    fault: FilterError | None = None
 
     @property
     def has_more_fields(self) -> bool:
@@ -70,7 +70,7 @@ def search(
             lake_root=lake_root,
             page=_page_number(given.get("page", "")),
         )
-    except (FilterError, MessageKeyError) as fault:
+    except FilterError as fault:
         return SearchPage(given, handler, MessageFilter(), None, fault)
     return SearchPage(given, handler, chosen, found)
 

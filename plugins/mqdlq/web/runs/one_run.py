@@ -191,7 +191,7 @@ def _recorded(
 
 
 def _messages(messages: MessageList, query: MessageQuery) -> MessagesPage:
-    selection = messages.select(query.chosen)
+    selection = messages.select(query)
     start = (query.page - 1) * TO_A_PAGE
     rows = tuple(messages.rows(selection.browse_seqs[start : start + TO_A_PAGE]))
     return MessagesPage(query, rows, len(selection.browse_seqs), selection.troubles)

@@ -41,7 +41,7 @@ _TEMPLATES: Final = {
 @router.get("/dags/{dag_id}/runs")
 def runs(request: Request, handler: HandlerDep, ledger: LedgerDep, clock: ClockDep) -> HTMLResponse:
     """Show the runs of this handler: also refused and pruned ones, and restorations."""
-    query = RunListQuery.parse(request.query_params)
+    query = RunListQuery.parse(request.query_params.multi_items())
     page = list_runs(handler.name, query, ledger=ledger, now=clock())
     return render(request, "runs/list.html", page=page, states=STATES, segments=segments)
 
@@ -57,7 +57,7 @@ def run(  # noqa: PLR0917 (the parts of the path, and what a page gets)
     clock: ClockDep,
 ) -> HTMLResponse:
     """Show one run, and the messages of it that the filter chooses."""
-    query = MessageQuery.parse(request.query_params)
+    query = MessageQuery.parse(request.query_params.multi_items())
     now = clock()
     page = show_run(handler.name, run_id, query, ledger=ledger, lake_root=lake_root, now=now)
     template = _TEMPLATES.get(type(page), "runs/run.html")
@@ -88,9 +88,9 @@ def run_outcomes(  # noqa: PLR0917 (the same)
     lake_root: LakeRoot,
 ) -> Download:
     """Return the outcomes of the messages that the filter chooses as a file, without bodies."""
-    query = MessageQuery.parse(request.query_params)
+    query = MessageQuery.parse(request.query_params.multi_items())
     messages = messages_of_run(handler.name, run_id, ledger, lake_root)
-    chosen = messages.select(query.chosen).browse_seqs
+    chosen = messages.select(query).browse_seqs
     return Download(
         outcome_file(form, run_id, messages, chosen),
         media_type=FORMS[form].media_type,

@@ -155,6 +155,6 @@ def test_a_rule_that_is_too_long_is_refused(pages: Pages) -> None:
     pages.fill()
     pages.handle(dry_run=True)
 
-    shown = pages.words(f"{CAUSES}/{FULL}/rule", 400, rule="*" * 5000)
+    shown = pages.words(f"{CAUSES}/{FULL}/rule", 422, rule="*" * 5000)
 
-    assert "expected at most 4000 characters" in shown
+    assert "rule: it has 5000 characters; expected at most 4000" in shown

@@ -131,17 +131,19 @@ def test_a_cause_that_is_gone_stays_in_the_list(pages: Pages) -> None:
 @pytest.mark.parametrize(
     ("filters", "count"),
     [
-        ({"reason": "q_full"}, 1),
+        ({"reason": "mqrc_q_full"}, 1),
         ({"reason": "2085"}, 2),
-        ({"destination": "order"}, 1),
-        ({"application": "BILL"}, 1),
+        ({"dest_q_name": "ORDER*"}, 1),
+        ({"dest_q_name": "order*"}, 0),
+        ({"application": "bill*"}, 1),
+        ({"application": "bill"}, 0),
         ({"kind": "transient"}, 1),
         ({"only": "attention"}, 2),
         ({"only": "new"}, 4),
         ({"since": "2026-11-22"}, 0),
         ({"until": "2026-11-20"}, 0),
         ({"since": "2026-11-21", "until": "2026-11-21", "sort": "oldest"}, 4),
-        ({"reason": "", "destination": "", "sort": ""}, 4),
+        ({"reason": "", "dest_q_name": "", "sort": ""}, 4),
     ],
 )
 def test_filters_choose_causes(pages: Pages, filters: dict[str, str], count: int) -> None:
@@ -154,8 +156,8 @@ def test_filters_choose_causes(pages: Pages, filters: dict[str, str], count: int
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("since", "yesterday", "a day such as 2026-11-22"),
-        ("until", "9999-12-31", "a day such as 2026-11-22"),
+        ("since", "yesterday", "a day or a time in UTC"),
+        ("until", "9999-12-31", "a day or a time in UTC"),
         ("kind", "x", "one of transient, administrative, application"),
         ("page", "0", "a number from 1"),
     ],
@@ -163,9 +165,9 @@ def test_filters_choose_causes(pages: Pages, filters: dict[str, str], count: int
 def test_an_invalid_filter_says_what_is_expected(
     pages: Pages, name: str, value: str, expected: str
 ) -> None:
-    shown = pages.words(CAUSES, 400, **{name: value})
+    shown = pages.words(CAUSES, 422, **{name: value})
 
-    assert f"parameter {name} is {value!r}; expected {expected}" in shown
+    assert f"{name}: found {value!r}; expected {expected}" in shown
 
 
 def test_a_handler_without_runs_says_what_to_do(pages: Pages) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mqdlq.lake.row_filter import RowFilter
-from mqdlq.ledger import Ledger, OutcomeFilter
+from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome
+from mqdlq.reading.filters import Presence, RunMessageFilter
 from mqdlq.reading.report import read_sources
-from mqdlq.reading.run.message_list import MessageFilter, MessageList
+from mqdlq.reading.run.message_list import MessageList
 from tests.support.settled_backlog import put_backlog, run_to_end
 from tests.support.world import World
 from tests.unit.reading.report.ended_runs import (
@@ -41,45 +41,48 @@ def _messages(ledger: Ledger, lake_root: str) -> MessageList:
     return MessageList(read_sources(run_id, ledger, lake_root), ledger)
 
 
-def select(messages: MessageList, rows: dict[str, Any], **outcomes: Any) -> list[int]:
-    chosen = MessageFilter(RowFilter(**rows), OutcomeFilter(**outcomes))
-    return list(messages.select(chosen).browse_seqs)
+def select(messages: MessageList, **chosen: Any) -> list[int]:
+    return list(messages.select(RunMessageFilter(**chosen)).browse_seqs)
 
 
-FILTERS: list[tuple[dict[str, Any], dict[str, Any], list[int]]] = [
-    ({}, {}, [1, 2, 3, 4, 5]),
-    ({"msg_id": MSG_ID}, {}, [3]),
-    ({"msg_id": MSG_ID[:20].upper()}, {}, [1, 2, 3, 4, 5]),
-    ({"application": "PAYM"}, {}, [1, 2, 3, 4, 5]),
-    ({"application": "other"}, {}, []),
-    ({"destination": "orders"}, {}, [2]),
-    ({"destination": "qmeurope"}, {}, [2]),
-    ({"destination": "ORDERS.EU @ QMEUROPE"}, {}, [2]),
-    ({"destination": "ORDERS.EU @ QM1"}, {}, []),
-    ({"destination": "<script>"}, {}, [5]),
-    ({"since": START - timedelta(minutes=90) + timedelta(seconds=14)}, {}, [2, 3, 5]),
-    ({"until": START - timedelta(minutes=90) + timedelta(seconds=14)}, {}, [1, 4]),
-    ({}, {"outcome": Outcome.EXHAUSTED}, [3]),
-    ({}, {"is_unbooked": True}, [5]),
-    ({}, {"rule": 1}, [1]),
-    ({}, {"rule": 0}, [4]),
-    ({"destination": "orders"}, {"rule": 1}, []),
-    ({"destination": "orders"}, {"rule": 3}, [2]),
+AT = START - timedelta(minutes=90) + timedelta(seconds=14)
+FILTERS: list[tuple[dict[str, Any], list[int]]] = [
+    ({}, [1, 2, 3, 4, 5]),
+    ({"msg_id": MSG_ID}, [3]),
+    ({"msg_id": MSG_ID[:20].upper()}, [1, 2, 3, 4, 5]),
+    ({"application": "payments"}, [1, 2, 3, 4, 5]),
+    ({"application": "paym*"}, [1, 2, 3, 4, 5]),
+    ({"application": "paym"}, []),
+    ({"application": "PAYMENTS"}, []),
+    ({"text": "PAYM"}, [1, 2, 3, 4, 5]),
+    ({"dest_q_name": "ORDERS.E?"}, [2]),
+    ({"dest_q_mgr_name": "QMEUROPE"}, [2]),
+    ({"dest_q_name": "ORDERS.EU", "dest_q_mgr_name": "QM1"}, []),
+    ({"dest_q_name": "<script>*"}, [5]),
+    ({"reason": 2051}, [3]),
+    ({"since": AT}, [2, 3, 5]),
+    ({"until": AT}, [1, 4]),
+    ({"outcome": Outcome.EXHAUSTED}, [3]),
+    ({"outcome": Presence.NO_OUTCOME}, [5]),
+    ({"rule": 1}, [1]),
+    ({"rule": 0}, [4]),
+    ({"dest_q_name": "ORDERS*", "rule": 1}, []),
+    ({"dest_q_name": "ORDERS*", "rule": 3}, [2]),
 ]
 
 
-@pytest.mark.parametrize(("rows", "outcomes", "expected"), FILTERS, ids=str)
+@pytest.mark.parametrize(("chosen", "expected"), FILTERS, ids=str)
 def test_a_filter_narrows_the_list(
-    messages: MessageList, rows: dict[str, Any], outcomes: dict[str, Any], expected: list[int]
+    messages: MessageList, chosen: dict[str, Any], expected: list[int]
 ) -> None:
-    assert select(messages, rows, **outcomes) == expected
+    assert select(messages, **chosen) == expected
 
 
 def test_a_key_is_found_by_its_first_digits(messages: MessageList) -> None:
     third = next(messages.rows([3]))
 
-    assert select(messages, {"message_key": third.message_key[:9]}) == [3]
-    assert select(messages, {"message_key": third.message_key}, rule=1) == []
+    assert select(messages, message_key=third.message_key[:9]) == [3]
+    assert select(messages, message_key=third.message_key, rule=1) == []
 
 
 def test_a_row_has_message_and_outcome(messages: MessageList) -> None:
@@ -105,8 +108,9 @@ def test_messages_without_a_plan_are_listed_without_an_outcome(
     run_id = EndedRun(LETTERS, plan=False).record(ledger, lake_root)
     messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
 
-    assert select(messages, {}) == select(messages, {}, is_unbooked=True) == [1, 2, 3, 4, 5]
-    assert select(messages, {}, outcome=Outcome.DELIVERED) == []
+    found = [1, 2, 3, 4, 5]
+    assert select(messages) == select(messages, outcome=Presence.NO_OUTCOME) == found
+    assert select(messages, outcome=Outcome.DELIVERED) == []
     assert {row.outcome for row in messages.rows([1, 2])} == {None}
 
 
@@ -118,8 +122,8 @@ def test_without_the_snapshot_the_ledger_lists_what_it_has(ledger: Ledger, lake_
         file.write_bytes(b"not Parquet")
     messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
 
-    found = messages.select(MessageFilter())
-    filtered = messages.select(MessageFilter(RowFilter(application="x")))
+    found = messages.select(RunMessageFilter())
+    filtered = messages.select(RunMessageFilter(application="x"))
     key = next(messages.rows([3])).message_key
 
     assert list(found.browse_seqs) == [1, 2, 3, 4, 5]
@@ -129,7 +133,7 @@ def test_without_the_snapshot_the_ledger_lists_what_it_has(ledger: Ledger, lake_
     assert filtered.troubles[0].endswith(
         "; its columns cannot be compared, so no message is listed"
     )
-    assert select(messages, {"message_key": key}) == [3]
+    assert select(messages, message_key=key) == [3]
 
 
 def test_a_pruned_snapshot_is_a_trouble(ledger: Ledger, lake_root: str) -> None:
@@ -139,7 +143,7 @@ def test_a_pruned_snapshot_is_a_trouble(ledger: Ledger, lake_root: str) -> None:
     (Path(snapshot.location) / "_MANIFEST.json").unlink()
     messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
 
-    found = messages.select(MessageFilter())
+    found = messages.select(RunMessageFilter())
 
     assert list(found.browse_seqs) == [1, 2, 3, 4, 5]
     assert found.troubles == (
@@ -155,7 +159,7 @@ def test_settled_messages_are_listed_with_the_outcome_that_they_keep(world: Worl
     sources = read_sources(second.run_id, world.ledger, world.lake_root)
     messages = MessageList(sources, world.ledger)
 
-    found = messages.select(MessageFilter()).browse_seqs
+    found = messages.select(RunMessageFilter()).browse_seqs
 
     rows = {row.browse_seq: row for row in messages.rows(found)}
     assert {place: (row.outcome, row.is_settled) for place, row in rows.items()} == {
@@ -166,7 +170,7 @@ def test_settled_messages_are_listed_with_the_outcome_that_they_keep(world: Worl
     }
     assert rows[1].dest_q_name == "ORDERS"
     assert rows[1].msg_id
-    assert select(messages, {}, outcome=Outcome.UNMATCHED) == [2]
-    assert select(messages, {}, is_unbooked=True) == []
-    assert select(messages, {"destination": "nowhere"}) == [2]
-    assert select(messages, {"destination": "nowhere"}, rule=1) == []
+    assert select(messages, outcome=Outcome.UNMATCHED) == [2]
+    assert select(messages, outcome=Presence.NO_OUTCOME) == []
+    assert select(messages, dest_q_name="NOWHERE") == [2]
+    assert select(messages, dest_q_name="NOWHERE", rule=1) == []

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mqdlq.ledger import Ledger
+from mqdlq.reading.filters import RunMessageFilter
 from mqdlq.reading.report import read_sources
 from mqdlq.reading.run import outcome_files
-from mqdlq.reading.run.message_list import MessageFilter, MessageList
+from mqdlq.reading.run.message_list import MessageList
 from mqdlq.reading.run.outcome_files import FORMS, SCHEMA, outcome_file
 from tests.unit.reading.report.ended_runs import CANARY, EndedRun, bare, delivered, unmatched
 
@@ -27,7 +28,7 @@ def _content(ledger: Ledger, lake_root: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(outcome_files, "_ROWS", 2)
     run_id = EndedRun(LETTERS).record(ledger, lake_root)
     messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
-    places = messages.select(MessageFilter()).browse_seqs
+    places = messages.select(RunMessageFilter()).browse_seqs
     return {form: b"".join(outcome_file(form, "r1", messages, places)) for form in FORMS}
 
 

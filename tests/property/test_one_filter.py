@@ -1,0 +1,132 @@
+"""A filter of messages has one meaning: the page of a run and the search find the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mqdlq.ledger import Ledger
+from mqdlq.reading.filters import MessageFilter, Period, RowFilter, RunMessageFilter
+from mqdlq.reading.find import FoundMessage, find_messages
+from mqdlq.reading.report import read_sources
+from mqdlq.reading.run.message_list import MessageList
+from tests.unit.reading.report.ended_runs import (
+    START,
+    EndedMessage,
+    EndedRun,
+    bare,
+    delivered,
+    forwarded,
+    ledger_in,
+    unmatched,
+)
+
+APPLICATIONS = ("putter", "PUTTER", " putter", "put*er", "put?er", "put%", "p_tter", "", "Ärger")
+QUEUES = ("ORDERS", "orders", "ORDERS.EU", "AMQ.4711", "AMQ.*", "<b>'", "A\\B", "ORDERS\0", "")
+LETTERS: list[EndedMessage] = [
+    *(delivered(put_appl_name=name) for name in APPLICATIONS),
+    *(forwarded(dest_q_name=name, user_identifier=name[:12]) for name in QUEUES),
+    *(unmatched(dest_q_mgr_name=name) for name in ("QM1", "qm1", "QM?", "")),
+    bare(),
+    bare(put_appl_name="putter", body=b"other"),
+]
+
+
+class World:
+    """A run with messages of many names, as its page lists them and as the search finds them."""
+
+    def __init__(self, directory: Path, ledger: Ledger) -> None:
+        root = str(directory / "lake")
+        self._ledger, self._root = ledger, root
+        self._listed = MessageList(
+            read_sources(EndedRun(LETTERS).record(ledger, root), ledger, root), ledger
+        )
+        self.messages = find_messages(MessageFilter(), ["demo"], **self._places).messages
+
+    @property
+    def _places(self) -> dict[str, Any]:
+        return {"ledger": self._ledger, "lake_root": self._root}
+
+    def on_the_page(self, parameters: dict[str, str]) -> list[str]:
+        selection = self._listed.select(RunMessageFilter.parse(parameters))
+        assert selection.troubles == ()
+        return sorted(row.message_key for row in self._listed.rows(selection.browse_seqs))
+
+    def by_the_search(self, parameters: dict[str, str]) -> list[str]:
+        found = find_messages(MessageFilter.parse(parameters), ["demo"], **self._places)
+        return sorted(message.message_key for message in found.messages)
+
+
+@pytest.fixture(scope="module", name="world")
+def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    directory = tmp_path_factory.mktemp("filters")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MQDLQ_HOME", str(directory))
+        with ledger_in(directory) as ledger:
+            yield World(directory, ledger)
+
+
+def values_of(message: FoundMessage) -> dict[str, str]:
+    """Return the values of a message under the names of parameters."""
+    at = (message.since or START) + timedelta(seconds=1)
+    return {
+        "text": message.application,
+        "msg_id": message.msg_id,
+        "correl_id": message.correl_id,
+        "message_key": message.message_key,
+        "application": message.application,
+        "user": message.user,
+        "dest_q_name": message.dest_q_name,
+        "dest_q_mgr_name": message.dest_q_mgr_name,
+        "format": message.format,
+        "reason": str(message.reason),
+        "cause_id": message.cause_id,
+        "since": at.isoformat(),
+        "until": at.isoformat(),
+        "expires_before": at.isoformat(),
+    }
+
+
+@st.composite
+def changed(draw: st.DrawFn, name: str, value: str) -> str:
+    """Return the value of a parameter, or another one that fits some messages or none."""
+    if name in {"msg_id", "correl_id", "message_key"}:
+        digits = value[: draw(st.integers(6, len(value)))]
+        return draw(st.sampled_from([digits, digits.upper()]))
+    if name in {"reason", "cause_id", *Period.model_fields, "expires_before"}:
+        return value
+    end = draw(st.integers(0, len(value)))
+    changes = (value, value[:end], value[:end] + "*", f"*{value[end:]}", value.swapcase())
+    return draw(st.sampled_from((*changes, "?" * len(value), value[:end] + "?" + value[end + 1 :])))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_the_page_of_a_run_and_the_search_find_the_same_messages(
+    world: World, data: st.DataObject
+) -> None:
+    values = values_of(data.draw(st.sampled_from(world.messages)))
+    names = data.draw(st.sets(st.sampled_from(sorted(RowFilter.model_fields)), max_size=3))
+    parameters = {name: data.draw(changed(name, values[name])) for name in sorted(names)}
+    if {"since", "until"} <= names:
+        del parameters["until"]
+
+    assert world.on_the_page(parameters) == world.by_the_search(parameters)
+
+
+def test_case_counts_and_only_wildcards_leave_characters_out(world: World) -> None:
+    def found(**parameters: str) -> int:
+        number = len(world.on_the_page(parameters))
+        assert number == len(world.by_the_search(parameters))
+        return number
+
+    assert found(application="putte") == 0
+    assert found(application="putte*") == 2
+    assert found(application="PUTTE?") == 1
+    assert found(text="PUTTE") == 4
