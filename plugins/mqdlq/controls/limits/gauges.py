@@ -239,8 +239,10 @@ class Gauges:
     def _build(self, subject: str, name: str, rates: Rates | None) -> list[Gauge]:
         """Return the gauges of rates; the burst of bytes is what the rate allows in its period."""
         gauges = list[Gauge]()
-        for key, amount in rates.limited() if rates is not None else ():
-            burst = rates.burst_messages if rates and key.counts is Counted.MESSAGES else amount
+        if rates is None:
+            return gauges
+        for key, amount in rates.limited():
+            burst = rates.burst_messages if key.counts is Counted.MESSAGES else amount
             number = f"{amount:g}" if isinstance(amount, float) else amount
             limit = f"{number} {key.counts} a {key.period} (limits: {key.name})"
             why = f"the limit of {name} is {limit}"
