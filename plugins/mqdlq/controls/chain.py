@@ -28,7 +28,7 @@ C = TypeVar("C", bound=Control)
 class ControlChain:
     """The controls of a run. A message is held by the first control that holds it.
 
-    What only one control does, such as to wait for a rate, is asked of that control by its class.
+    Some questions are for one control only, such as to wait for a rate: its class finds it.
     """
 
     def __init__(self, controls: Sequence[Control]) -> None:

@@ -104,6 +104,6 @@ def _records() -> Iterator[str]:
     records = [found for found in declared if isinstance(found, type) and is_dataclass(found)]
     records.sort(key=lambda found: found is not report_records.Report)  # the document first
     for found in records:
-        if found.__module__ == report_records.__name__:
+        if found.__module__.startswith((report_records.__name__, "mqdlq.controls.")):
             rows = ((f"`{field.name}`", f"`{field.type}`") for field in fields(found))
             yield f"### {found.__name__}\n\n{getdoc(found)}\n\n{table(('key', 'type'), rows)}\n"

@@ -90,7 +90,7 @@ class Gauge(ABC):
         self.ready_at = _START
         self._counts, self._pace = counts, pace
         self._granted: float = 0
-        self._time_each = timedelta(0)
+        self._seconds_each: float = 0
 
     @abstractmethod
     def reserve(self, planned: Planned, moves: Moves) -> Hold | None:
@@ -110,7 +110,8 @@ class Gauge(ABC):
 
     def time_unused(self, now: datetime) -> timedelta:
         """Return how long the rate takes for the unused part; a depth takes no time."""
-        return max(0, self._granted) * self._time_each if self._is_valid(now) else timedelta(0)
+        unused = max(0, self._granted) if self._is_valid(now) else 0
+        return timedelta(seconds=unused * self._seconds_each)
 
     def _need(self, planned: Planned) -> int:
         return planned.length if self._counts is Counted.BYTES else len(planned.tries)
@@ -149,7 +150,7 @@ class RateGauge(Gauge):
         if not reservation.duration:
             return Hold(self.why, max(reservation.ready_at, now + TURN))
         self._granted, self.ready_at = rest + amount, reservation.ready_at
-        self._time_each = reservation.duration / amount
+        self._seconds_each = reservation.duration.total_seconds() / amount
         return None
 
 
@@ -203,7 +204,7 @@ class Gauges:
         queue_manager = f"queue manager {self._run.queue_manager}"
         self._common = [
             *self._build(handler, handler, limits),
-            *self._build(queue_manager, queue_manager, limits.queue_manager),
+            *self._build(queue_manager, queue_manager, limits.queue_manager or Rates()),
         ]
 
     def all(self) -> list[Gauge]:
@@ -236,14 +237,12 @@ class Gauges:
             gauges.append(self._share(gauge))
         return gauges
 
-    def _build(self, subject: str, name: str, rates: Rates | None) -> list[Gauge]:
+    def _build(self, subject: str, name: str, rates: Rates) -> list[Gauge]:
         """Return the gauges of rates; the burst of bytes is what the rate allows in its period."""
         gauges = list[Gauge]()
-        if rates is None:
-            return gauges
         for key, amount in rates.limited():
             burst = rates.burst_messages if key.counts is Counted.MESSAGES else amount
-            number = f"{amount:g}" if amount % 1 else f"{amount:.0f}"
+            number = f"{amount:g}" if isinstance(amount, float) else amount
             limit = f"{number} {key.counts} a {key.period} (limits: {key.name})"
             why = f"the limit of {name} is {limit}"
             meter, rate = Meter(subject, key.meter), Rate(amount / key.seconds, burst)

@@ -18,7 +18,7 @@ _NAME_LENGTH = 48
 
 
 class Counted(StrEnum):
-    """What a rate counts; a message counts its bytes that are put, or got for a DISCARD."""
+    """The unit of a rate; the bytes of a message are those put, or got for a DISCARD."""
 
     MESSAGES = "messages"
     BYTES = "bytes"

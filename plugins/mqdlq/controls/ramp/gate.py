@@ -51,7 +51,7 @@ class Surroundings:
 
 
 class Event(Enum):
-    """What a gate is told: by a pass that begins, by its moves, and by a target after a watch."""
+    """An event at a gate: a pass begins, a message of it moves or fails, or a watch is over."""
 
     PASS = auto()
     ADMITTED = auto()
@@ -255,7 +255,7 @@ class CauseGate:
         last = self._ledger.ramps.last_attempt()
         return replace(self._state, step=step, step_from=last, until=None, why=words)
 
-    # What guards and states are made of
+    # Parts of guards and states
 
     def _begin(self) -> RampState:
         """Return the state where nothing is known of the subject."""

@@ -1,4 +1,8 @@
-"""The records of ramps, breakers, returned messages and repairs in a report."""
+"""The report of one run as frozen records, before it is rendered.
+
+No record holds a message's body. Names from a message keep their control characters; the renderers
+make them visible.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,6 @@ from mqdlq.controls.repair.report import RepairRow
 from mqdlq.failures import Failure
 from mqdlq.ledger import EvidenceCheck, LearnedCount
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome, Verdict
-
-# The report of one run as frozen records, before it is rendered.
-#
-# No record holds a message's body. Names from a message keep their control characters; the
-# renderers
-# make them visible.
 
 
 @dataclass(frozen=True, slots=True)
