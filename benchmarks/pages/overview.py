@@ -21,7 +21,6 @@ from sqlalchemy import Table, insert
 from benchmarks.pages.stopwatch import Stopwatch
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.tables.runs import (
-    ages,
     looks,
     runs,
     sightings,
@@ -110,7 +109,7 @@ def _fill(ledger: Ledger, handlers: int, each: int) -> None:
     rows: dict[Table, list[dict[str, Any]]] = {}
     for table, row in _rows(handlers, each):
         rows.setdefault(table, []).append(row)
-    order = (runs, looks, snapshots, sightings, ages, verdicts, verdict_outcomes)
+    order = (runs, looks, snapshots, sightings, verdicts, verdict_outcomes)
     with ledger.engine.begin() as connection:
         for table in order:
             for at in range(0, len(rows[table]), PART):
@@ -129,10 +128,16 @@ def _rows(handlers: int, each: int) -> Iterator[tuple[Table, dict[str, Any]]]:
         yield runs, {column.name: getattr(run, column.name) for column in runs.c}
         seen = {"depth": 5, "is_work": True, "why": "", "at": at, "max_depth": 5000}
         yield looks, {**run_id, **seen}
-        taken = {"snapshot_id": run.run_id, "location": "", "messages": 5, "taken_at": at}
+        taken = {
+            "snapshot_id": run.run_id,
+            "location": "",
+            "messages": 5,
+            "settled": 0,
+            "taken_at": at,
+        }
         yield snapshots, {**run_id, **taken}
-        yield sightings, {**run_id, "depth": 2, "seen": 2, "returned": 0, "arrived": 0, "at": end}
-        yield ages, {**run_id, "oldest_left": at}
+        seen = {"depth": 2, "seen": 2, "returned": 0, "arrived": 0, "at": end, "oldest_left": at}
+        yield sightings, {**run_id, **seen}
         yield (
             verdicts,
             {

@@ -178,8 +178,6 @@ def _queues(number: int) -> str:
 def cause_in_words(cause: Cause, queues: int | None = None) -> str:
     """Return a cause as one line: ``MQRC_Q_FULL (2053) for ORDERS @ QM1``."""
     where = destination_of(cause, queues)
-    if cause.cls is None:
-        return f"reason and {where}"
     if not cause.is_of_dead_letters:
         return CLASSES[cause.cls]
     if cause.dest_q_name is None and queues is None:

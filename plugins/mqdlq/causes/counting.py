@@ -88,11 +88,10 @@ class Cause:
 
     `reason` and the destination are the MQDLH's; `dest_q_name` is generalized, such as ``AMQ.*``.
     For messages without a valid MQDLH, `reason` is 0 and the destination is "". `dest_q_name` is
-    None for messages of several destinations that are counted together, and where the ledger of an
-    earlier version does not know the destination; there `cls` is None if it is not known either.
+    None for messages of several destinations that are counted together.
     """
 
-    cls: MessageClass | None
+    cls: MessageClass
     reason: int
     dest_q_name: str | None
     dest_q_mgr_name: str = ""
@@ -100,7 +99,7 @@ class Cause:
     @property
     def cause_id(self) -> str:
         """The first 12 hexadecimal digits of a SHA-256; "" if the destination is not one."""
-        if self.dest_q_name is None or self.cls is None:
+        if self.dest_q_name is None:
             return ""
         return _fingerprint(self.cls, self.reason, self.dest_q_name, self.dest_q_mgr_name)
 

@@ -102,7 +102,7 @@ def _written_before_pruning(run_id: str, ledger: Ledger, output: Format) -> str:
     A new report could not read the messages.
     """
     snapshot = ledger.snapshots.of_run(run_id)
-    at = ledger.snapshots.pruned_at(snapshot.snapshot_id) if snapshot is not None else None
+    at = ledger.snapshots.pruned_at(snapshot.run_id) if snapshot is not None else None
     file = directories.report_directory(run_id) / (
         "report.json" if output is Format.JSON else "report.txt"
     )

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, select, update
 
-from mqdlq.ledger.database import Repository, add, columns_of, in_turn, inserted
+from mqdlq.ledger.database import Repository, add, columns_of, inserted
 from mqdlq.ledger.outcomes import Outcomes
 from mqdlq.ledger.runs import Run, Runs, is_on_queue, last_pass_of
 from mqdlq.ledger.settled_messages import Settled
 from mqdlq.ledger.tables.messages import leases, outcomes
-from mqdlq.ledger.tables.runs import ages, runs, sightings, verdict_outcomes, verdicts
+from mqdlq.ledger.tables.runs import runs, sightings, verdict_outcomes, verdicts
 from mqdlq.model import Outcome
 
 
@@ -123,10 +123,9 @@ class Accounts(Repository):
         still there, settled or not.
         """
         if self.of_run(run.run_id) is not None:
-            with in_turn(self._engine) as connection:
-                known = select(ages.c.run_id).where(ages.c.run_id == run.run_id)
-                if connection.execute(known).first() is None:
-                    connection.execute(insert(ages), {"run_id": run.run_id, "oldest_left": found})
+            is_open = (sightings.c.run_id == run.run_id) & sightings.c.oldest_left.is_(None)
+            with self._engine.begin() as connection:
+                connection.execute(update(sightings).where(is_open).values(oldest_left=found))
             return found
         look = Runs(self._engine).last_look(run.run_id)
         if look is None or look.is_work or not look.depth or run.run_type == "backfill":
@@ -134,7 +133,8 @@ class Accounts(Repository):
         account = self.last(run.queue_manager, run.queue)
         if account is None:
             return found
-        return self._moment(select(ages.c.oldest_left).where(ages.c.run_id == account.run_id))
+        is_last = sightings.c.run_id == account.run_id
+        return self._moment(select(sightings.c.oldest_left).where(is_last))
 
     def record_verdict(
         self, run_id: str, verdict: RecordedVerdict, outcomes: Mapping[Settled, int]

@@ -7,43 +7,43 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, func, insert, select
+from sqlalchemy import Select, func, select, update
 
 from mqdlq.causes import Cause, CountedCause
-from mqdlq.ledger.database import Repository, add, in_turn
+from mqdlq.ledger.database import Repository, columns_of, in_parts, in_turn
 from mqdlq.ledger.reading.causes import counted_cause, row_of
 from mqdlq.ledger.runs import Run, has_acted, is_beside, is_on_queue, whole_runs_before
-from mqdlq.ledger.tables.runs import causes, compact_snapshots, prunings, runs, sightings, snapshots
+from mqdlq.ledger.tables.runs import causes, runs, sightings, snapshots
 
 
 @dataclass(frozen=True, slots=True)
 class TakenSnapshot:
-    """A snapshot that a run works on: where it is, and how many messages it has."""
+    """A snapshot that a run works on: where it is, and how many messages it has.
+
+    `settled` of them have compact rows.
+    """
 
     run_id: str
     snapshot_id: str
     location: str
     messages: int
     taken_at: datetime
+    settled: int = 0
 
 
 class Snapshots(Repository):
     """Snapshots of runs, the causes found in them, and which of them were pruned."""
 
-    def record(self, snapshot: TakenSnapshot, *, settled: int = 0) -> None:
-        """Record the snapshot a run works on; `settled` of its messages have compact rows.
+    def record(self, snapshot: TakenSnapshot) -> None:
+        """Record the snapshot a run works on.
 
         Raises sqlalchemy.exc.IntegrityError if the run has one.
         """
-        with self._engine.begin() as connection:
-            connection.execute(insert(snapshots), asdict(snapshot))
-            if settled:
-                compact = {"run_id": snapshot.run_id, "settled": settled}
-                connection.execute(insert(compact_snapshots), compact)
+        self._add(snapshots, asdict(snapshot))
 
     def of_run(self, run_id: str) -> TakenSnapshot | None:
         """Return a run's snapshot, or None."""
-        return self._one(TakenSnapshot, select(snapshots).where(snapshots.c.run_id == run_id))
+        return self._one(TakenSnapshot, taken_snapshots().where(snapshots.c.run_id == run_id))
 
     def not_settled(self) -> dict[str, str]:
         """Return the snapshots of runs that have not made their last browse: id to run id."""
@@ -59,7 +59,7 @@ class Snapshots(Repository):
         Snapshots that backfills put together do not count: nobody browsed the queue for them.
         """
         query = (
-            select(snapshots)
+            taken_snapshots()
             .join(runs, runs.c.run_id == snapshots.c.run_id)
             .where(
                 is_on_queue(queue_manager, queue),
@@ -82,7 +82,7 @@ class Snapshots(Repository):
             .where(
                 is_beside(run),
                 runs.c.message_keys == (),
-                snapshots.c.run_id.not_in(select(compact_snapshots.c.run_id)),
+                snapshots.c.settled == 0,
             )
         )
         return self._moment(query)
@@ -90,13 +90,13 @@ class Snapshots(Repository):
     def record_pruned(self, snapshot_ids: Iterable[str], at: datetime) -> None:
         """Record snapshots as pruned, before they are; a recorded one stays as it is."""
         with in_turn(self._engine) as connection:
-            known = set(connection.scalars(select(prunings.c.snapshot_id)))
-            rows = [{"snapshot_id": one, "at": at} for one in snapshot_ids if one not in known]
-            add(connection, prunings, rows)
+            for some in in_parts(snapshot_ids):
+                is_meant = snapshots.c.snapshot_id.in_(some) & snapshots.c.pruned_at.is_(None)
+                connection.execute(update(snapshots).where(is_meant).values(pruned_at=at))
 
-    def pruned_at(self, snapshot_id: str) -> datetime | None:
-        """Return when a snapshot was pruned, None if it was not."""
-        return self._moment(select(prunings.c.at).where(prunings.c.snapshot_id == snapshot_id))
+    def pruned_at(self, run_id: str) -> datetime | None:
+        """Return when the snapshot of a run was pruned, None if it was not."""
+        return self._moment(select(snapshots.c.pruned_at).where(snapshots.c.run_id == run_id))
 
     def record_causes(self, run_id: str, found: Iterable[CountedCause]) -> None:
         """Record why the messages of a run's snapshot are dead letters, once."""
@@ -145,6 +145,11 @@ class Snapshots(Repository):
 
         found = self.causes(run_id)
         return [one for one in found if one.cause.is_of_dead_letters and is_new(one.cause)]
+
+
+def taken_snapshots() -> Select[Any]:
+    """Select the snapshots of runs, for `TakenSnapshot`."""
+    return select(*columns_of(snapshots, TakenSnapshot))
 
 
 def _met_causes() -> Select[Any]:

@@ -23,7 +23,8 @@ This page is for people who query the ledger or read the JSON report with a prog
 ## Ledger
 
 The ledger is a SQL database (SQLite or PostgreSQL). Runs only add rows; they change
-none, except in `meters` and `epochs`.
+none, except in `meters` and `epochs`, and to fill in `snapshots.pruned_at` and
+`sightings.oldest_left`.
 Times are in UTC. Query it with a user that can only read. An upgrade may change the tables; the
 [changelog](../../CHANGELOG.md) says how.
 
@@ -38,14 +39,12 @@ value is null or "".
 
 """
 _MEANINGS: Final = {
-    "ages": "since when the oldest message that a run left is on its queue",
     "alerts": "the events of a run: alerts that were sent, and conditions that last after the run",
     "approvals": "the requests for approval of a plan, and the decisions on them",
     "archive": "the archive copy of a message that a run discards",
     "attempts": "each state of each try of a rule's action on a message",
     "audit": "events that no other table records, and the approvals of pruned runs",
     "causes": "the causes of the messages in a run's snapshot ([what a cause is](causes.md))",
-    "compact_snapshots": "how many messages of a snapshot were settled earlier",
     "epochs": "the last number of a pass or restoration, and who took on an older ledger",
     "evidence_checks": "comparisons of a queue with its stream queue or statistics, as hints",
     "holds": "legal holds on a handler, a run or a message",
@@ -63,7 +62,6 @@ _MEANINGS: Final = {
     "pruned_outcomes": "the totals of a pruned run",
     "pruned_runs": "the runs that a prune removes",
     "prunes": "prunes of archive and ledger, with policy and user",
-    "prunings": "snapshots that retention removed from the lake",
     "repairs": "the changes of each message that a run repairs, or why it does not",
     "ramp_states": "each state of the ramp or breaker of a cause and a target",
     "failures": "why attempts of tasks failed; the run of a failed `sense` need not be in `runs`",
@@ -75,8 +73,8 @@ _MEANINGS: Final = {
     "settled_lots": "messages with one outcome that later runs may skip",
     "settled_messages": "the messages of such a lot",
     "settled_outcomes": "how many messages of a run kept an earlier outcome",
-    "sightings": "the last browse of a run",
-    "snapshots": "the snapshot of a run",
+    "sightings": "the last browse of a run; `oldest_left`: since when the oldest message is there",
+    "snapshots": "the snapshot of a run; `pruned_at` is when retention removed it from the lake",
     "verdict_outcomes": "how many messages of a run had which outcome, as its report counted them",
     "verdicts": "the verdict and the numbers of each report of a run; the last one counts",
 }

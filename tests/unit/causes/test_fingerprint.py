@@ -129,7 +129,6 @@ def test_messages_without_a_valid_mqdlh_have_their_class_as_cause() -> None:
 
 def test_a_cause_whose_destination_is_not_known_has_no_fingerprint() -> None:
     assert Cause(DEAD, 2053, None).cause_id == ""
-    assert Cause(None, 0, None).cause_id == ""
 
 
 def test_a_retry_helps_against_every_cause_that_passes_by_itself() -> None:

@@ -15,7 +15,6 @@ from mqdlq.ledger import open_ledger
 from mqdlq.ledger.access import shown
 from mqdlq.ledger.migrations import revision_of, revisions
 from tests.support.postgresql import running_server
-from tests.unit.ledger.older_ledgers import ledger_of
 from tests.unit.ledger.test_ledger import run
 
 
@@ -43,13 +42,12 @@ def test_a_server_that_stops_while_it_is_used_is_reported_and_found_again() -> N
 
 
 @pytest.mark.slow
-def test_a_server_that_stops_during_an_upgrade_is_reported_and_the_upgrade_is_made_again() -> None:
+def test_a_server_that_stops_during_the_creation_is_reported_and_it_is_made_again() -> None:
     server = running_server()
     url = server.new_ledger_url()
-    ledger_of("0001", url).dispose()
 
     def stop(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if statement.startswith("ALTER TABLE approvals"):
+        if statement.startswith("CREATE TABLE approvals"):
             server.kill()
 
     event.listen(Engine, "before_cursor_execute", stop)

@@ -125,7 +125,7 @@ def test_queues_with_generated_names_are_one_new_cause_once(world: World) -> Non
 
 
 def test_no_cause_of_a_reason_is_new_after_a_run_that_knows_no_destinations(world: World) -> None:
-    """The ledger of an earlier version has recorded the run: an upgrade alerts nobody."""
+    """The run met too many causes."""
     world.dead_letter(dest_q="ELSEWHERE")
     titles(world)
     with world.ledger.engine.begin() as connection:

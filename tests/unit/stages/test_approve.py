@@ -99,10 +99,10 @@ def test_the_guard_of_causes_triggers_for_a_new_cause(world: World) -> None:
     assert asked(world, world.plan(RULES), new_cause=True) == [("new_cause", says)]
 
 
-def test_no_cause_of_a_reason_is_new_if_an_old_ledger_does_not_know_its_destinations(
+def test_no_cause_of_a_reason_is_new_if_the_ledger_does_not_know_its_destinations(
     world: World,
 ) -> None:
-    """A run of before revision 0008 acted: an upgrade asks nobody."""
+    """The run that acted met too many causes."""
     first = world.plan(RULES)
     record_causes(first.run, ledger=world.ledger)
     make_pass(first)

@@ -1,7 +1,7 @@
 """The ledger's schema as a history of revisions, which Alembic applies to a database.
 
-The first revision is the schema as it was before there were revisions. Each later change of a
-table is one more file in `versions`; a released revision never changes.
+The first revision makes the ledger of the first release. Each later change of a table is one more
+file in `versions`; a released revision never changes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 VERSION_TABLE: Final = "ledger_revision"
 """Alembic's usual name may be that of another program's table in the same database."""
-
-BEFORE_REVISIONS: Final = "migrations"
-"""The table that recorded the steps a ledger had, before there were revisions."""
 
 _ALEMBIC = Lock()  # it keeps what it works on in variables of its modules
 
@@ -121,7 +118,7 @@ def _check_whose(connection: Connection) -> None:
                     "use the newer version, or restore the backup that was made before the upgrade",
                 ),
             )
-    elif tables and not {BEFORE_REVISIONS, "attempts"} <= tables:
+    elif tables:
         raise unusable(
             where,
             f"the database belongs to another program (it has the table {min(tables)})",

@@ -27,7 +27,7 @@ def row_of(counted: CountedCause) -> dict[str, Any]:
     return {
         "reason": cause.reason,
         "cause_id": cause.cause_id,
-        "message_class": str(cause.cls or ""),
+        "message_class": str(cause.cls),
         "dest_q_name": cause.dest_q_name,
         "dest_q_mgr_name": cause.dest_q_mgr_name,
         **{name: getattr(counted, name) for name in _COUNTS},
@@ -35,13 +35,8 @@ def row_of(counted: CountedCause) -> dict[str, Any]:
 
 
 def cause_in_row(row: RowMapping) -> Cause:
-    """Return the cause of a row.
-
-    The class of a row from before revision 0008 is not known if its reason is 0: it counts dead
-    letters with this reason and messages without an MQDLH.
-    """
-    written = row["message_class"] or (MessageClass.DEAD_LETTER if row["reason"] else "")
-    cls = MessageClass(written) if written else None
+    """Return the cause of a row."""
+    cls = MessageClass(row["message_class"])
     return Cause(cls, row["reason"], row["dest_q_name"], row["dest_q_mgr_name"])
 
 
@@ -130,9 +125,9 @@ class CauseHistories(Repository):
     """Causes over time.
 
     Runs for named messages, and backfills, do not count: they do not see a whole queue. Where the
-    ledger does not know the destinations of a reason (it recorded the run before revision 0008, or
-    the run met too many causes), the run may have met each cause with this reason: such a cause is
-    not new after it, and is not regarded as absent from it.
+    ledger does not know the destinations of a reason (the run met too many causes), the run may
+    have met each cause with this reason: such a cause is not new after it, and is not regarded as
+    absent from it.
     """
 
     def of_queue(self, queue_manager: str, queue: str, at_most: int = RUNS) -> CausesOverTime:

@@ -10,8 +10,8 @@ from sqlalchemy import ColumnElement, Select, func, select
 
 from mqdlq.ledger.database import Repository
 from mqdlq.ledger.runs import Run
-from mqdlq.ledger.snapshots import TakenSnapshot
-from mqdlq.ledger.tables.runs import prunings, runs, snapshots
+from mqdlq.ledger.snapshots import TakenSnapshot, taken_snapshots
+from mqdlq.ledger.tables.runs import runs, snapshots
 from mqdlq.model import GIVEN_ACTION
 
 
@@ -65,8 +65,8 @@ class HandledQueues(Repository):
 
         `since` counts, `until` does not.
         """
-        kept = snapshots.c.snapshot_id.not_in(select(prunings.c.snapshot_id))
-        query = select(snapshots).join(runs, runs.c.run_id == snapshots.c.run_id).where(kept)
+        kept = snapshots.c.pruned_at.is_(None)
+        query = taken_snapshots().join(runs, runs.c.run_id == snapshots.c.run_id).where(kept)
         query = _whole_runs(query, handler, queue_manager, queue)
         if since is not None:
             query = query.where(snapshots.c.taken_at >= since)

@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement, Select, func, select
 
 from mqdlq.ledger.database import Repository
 from mqdlq.ledger.tables.runs import (
-    ages,
     causes,
     looks,
     runs,
@@ -103,12 +102,11 @@ class Histories(Repository):
         query = (
             select(
                 sightings.c.at,
-                ages.c.oldest_left,
+                sightings.c.oldest_left,
                 verdicts.c.resolution_median_s,
                 verdicts.c.resolution_p90_s,
             )
             .join(runs, runs.c.run_id == sightings.c.run_id)
-            .outerjoin(ages, ages.c.run_id == runs.c.run_id)
             .outerjoin(verdicts, verdicts.c.seq == _last_verdict())
             .where(_within(span), _acts_on_all())
             .order_by(sightings.c.at)

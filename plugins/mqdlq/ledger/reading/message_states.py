@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Select, false, func, or_, select
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.messages import has_departed
 from mqdlq.ledger.tables.messages import learned, messages, outcomes, run_messages
-from mqdlq.ledger.tables.runs import compact_snapshots, prunings, runs, snapshots
+from mqdlq.ledger.tables.runs import runs, snapshots
 from mqdlq.model import Outcome
 
 
@@ -62,7 +62,7 @@ class MessageStates(Repository):
 
         A snapshot without full rows is left out.
         """
-        full = snapshots.c.messages - func.coalesce(compact_snapshots.c.settled, 0)
+        full = snapshots.c.messages - snapshots.c.settled
         query = (
             select(
                 snapshots.c.snapshot_id,
@@ -74,8 +74,7 @@ class MessageStates(Repository):
                 full.label("full"),
             )
             .join(runs, runs.c.run_id == snapshots.c.run_id)
-            .outerjoin(compact_snapshots, compact_snapshots.c.run_id == snapshots.c.run_id)
-            .where(full > 0, snapshots.c.snapshot_id.not_in(select(prunings.c.snapshot_id)))
+            .where(full > 0, snapshots.c.pruned_at.is_(None))
         )
         found = [
             KnownSnapshot(**row)

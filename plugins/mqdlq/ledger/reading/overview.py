@@ -31,7 +31,6 @@ from mqdlq.ledger.runs import before_the_start
 from mqdlq.ledger.tables.messages import run_messages
 from mqdlq.ledger.tables.retention import prunes
 from mqdlq.ledger.tables.runs import (
-    ages,
     approvals,
     failures,
     looks,
@@ -328,7 +327,7 @@ def _facts_of(is_meant: ColumnElement[bool]) -> Select[Any]:
             snapshots.c.messages.label("taken"),
             sightings.c.depth.label("end_depth"),
             sightings.c.at.label("end_at"),
-            ages.c.oldest_left,
+            sightings.c.oldest_left,
             func.coalesce(verdict.c.verdict, "").label("verdict"),
             func.coalesce(verdict.c.headline, "").label("headline"),
             func.coalesce(verdict.c.why, "").label("why"),
@@ -343,7 +342,6 @@ def _facts_of(is_meant: ColumnElement[bool]) -> Select[Any]:
         .outerjoin(verdict, verdict.c.seq == last_verdict.correlate(runs).scalar_subquery())
         .outerjoin(snapshots, snapshots.c.run_id == runs.c.run_id)
         .outerjoin(sightings, sightings.c.run_id == runs.c.run_id)
-        .outerjoin(ages, ages.c.run_id == runs.c.run_id)
         .where(is_meant)
     )
 

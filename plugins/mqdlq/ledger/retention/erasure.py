@@ -15,9 +15,9 @@ from mqdlq.ledger.database import KEYS_AT_ONCE, in_turn
 from mqdlq.ledger.tables import metadata
 from mqdlq.ledger.tables.controls import identities
 from mqdlq.ledger.tables.messages import messages, settled_lots, settled_messages
-from mqdlq.ledger.tables.runs import alerts, failures, prunings, runs, snapshots
+from mqdlq.ledger.tables.runs import alerts, failures, runs
 
-_PARENTS: Final = {"runs", "snapshots", "archive"}
+_PARENTS: Final = {"runs", "archive"}
 
 
 def _references() -> Iterator[tuple[Table, Column[str]]]:
@@ -84,13 +84,7 @@ def _erase_messages(connection: Connection, run_id: str, ids: Sequence[int]) -> 
 
 
 def _erase_rest(connection: Connection, run_id: str) -> None:
-    own = select(snapshots.c.snapshot_id).where(snapshots.c.run_id == run_id)
-    taken = list(connection.scalars(own))
     for table, column in OF_RUN:
         connection.execute(delete(table).where(column == run_id))
-    for snapshot_id in taken:
-        others = select(snapshots.c.run_id).where(snapshots.c.snapshot_id == snapshot_id)
-        if connection.execute(others).first() is None:
-            connection.execute(delete(prunings).where(prunings.c.snapshot_id == snapshot_id))
     for table in (alerts, failures, runs):
         connection.execute(delete(table).where(table.c.run_id == run_id))

@@ -29,11 +29,9 @@ from mqdlq.ledger.tables.retention import pruned_copies, pruned_runs
 from mqdlq.ledger.tables.runs import (
     alerts,
     approvals,
-    compact_snapshots,
     looks,
     passes,
     plans,
-    prunings,
     runs,
     sightings,
     snapshots,
@@ -135,9 +133,8 @@ def _conditions(now: datetime) -> Iterator[tuple[Protection, ColumnElement[bool]
         approvals.c.seq == last.correlate(runs).scalar_subquery(), approvals.c.decision == "asked"
     )
     yield Protection.APPROVAL, asked.exists()
-    pruned = select(prunings.c.snapshot_id)
     kept = select(snapshots.c.run_id).where(
-        snapshots.c.run_id == run_id, snapshots.c.snapshot_id.not_in(pruned)
+        snapshots.c.run_id == run_id, snapshots.c.pruned_at.is_(None)
     )
     yield Protection.SNAPSHOT, kept.exists()
     copies = select(archive.c.message_id).where(archive.c.run_id == run_id, is_unpruned())
@@ -211,7 +208,7 @@ def _newest() -> Iterator[Select[Any]]:
     complete = (
         select(runs.c.run_id)
         .join(snapshots, snapshots.c.run_id == runs.c.run_id)
-        .where(is_whole, runs.c.run_id.not_in(select(compact_snapshots.c.run_id)))
+        .where(is_whole, snapshots.c.settled == 0)
     )
     yield _last(complete, queue, snapshots.c.taken_at)
     for table in (approvals, alerts):

@@ -81,7 +81,7 @@ attempts = Table(
     Column("state", Kind(AttemptState, 25), nullable=False),
     Column("mqrc", Integer, nullable=False),
     at(),
-    Column("cause_id", String(12), nullable=False, server_default=""),
+    Column("cause_id", String(12), nullable=False),
     Index(
         "attempts_of_a_cause",
         "cause_id",
@@ -210,7 +210,7 @@ restorations = Table(
     Column("again", Boolean, nullable=False),
     Column("dry_run", Boolean, nullable=False),
     at("started_at"),
-    Column("why", Text, nullable=False, server_default=""),
+    Column("why", Text, nullable=False),
 )
 """Requests to restore archived copies: the user, why and when.
 

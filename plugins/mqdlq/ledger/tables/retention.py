@@ -88,7 +88,7 @@ pruned_runs = Table(
     Column("started_by", Text, nullable=False),
     at("started_at"),
     Column("closed_at", UtcDateTime),
-    Column("why", Text, nullable=False, server_default=""),
+    Column("why", Text, nullable=False),
 )
 """The runs that a prune removes; written before their rows and files go.
 

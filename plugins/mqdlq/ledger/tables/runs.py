@@ -41,12 +41,12 @@ runs = Table(
     Column("max_messages_per_unit", Integer, nullable=False),
     Column("max_plan_age_s", Integer, nullable=False),
     Column("message_keys", Words, nullable=False),
-    Column("started_by", Text, nullable=False, server_default=""),
-    Column("started_by_user", Text, nullable=False, server_default=""),
-    Column("why", Text, nullable=False, server_default=""),
-    Column("controls", Text, nullable=False, server_default="{}"),
-    Column("queue_kind", Kind(QueueKind, 20), nullable=False, server_default="dead_letter"),
-    Column("repair", Text, nullable=False, server_default=""),
+    Column("started_by", Text, nullable=False),
+    Column("started_by_user", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("controls", Text, nullable=False),
+    Column("queue_kind", Kind(QueueKind, 20), nullable=False),
+    Column("repair", Text, nullable=False),
     Index("runs_of_a_queue", "handler", "queue_manager", "queue", "started_at"),
 )
 
@@ -80,7 +80,7 @@ looks = Table(
 )
 """The depth of a queue that a run saw, whether there was work, and the reason.
 
-`max_depth` is MAXDEPTH; null in a look that did not inquire the queue, or of an earlier version.
+`max_depth` is MAXDEPTH; null in a look that did not inquire the queue.
 """
 
 snapshots = Table(
@@ -90,44 +90,33 @@ snapshots = Table(
     Column("snapshot_id", String(100), nullable=False),
     Column("location", Text, nullable=False),
     Column("messages", Integer, nullable=False),
-    at("taken_at"),
-)
-
-compact_snapshots = Table(
-    "compact_snapshots",
-    metadata,
-    Column("run_id", ForeignKey("snapshots.run_id"), primary_key=True),
     Column("settled", Integer, nullable=False),
+    at("taken_at"),
+    Column("pruned_at", UtcDateTime),
 )
-"""The snapshots that have compact rows; every other snapshot is complete."""
+"""The snapshot of a run; `settled` of its messages have compact rows.
 
-prunings = Table(
-    "prunings",
-    metadata,
-    Column("snapshot_id", String(100), primary_key=True),
-    at(),
-)
-"""Which snapshots were removed from the lake by the retention settings, and when."""
+`pruned_at` is when the retention settings removed it from the lake, null while it is there.
+"""
 
 causes = Table(
     "causes",
     metadata,
     of_run(primary_key=True),
     Column("reason", Integer, primary_key=True, autoincrement=False),
-    Column("cause_id", String(12), primary_key=True, server_default="", index=True),
-    Column("message_class", String(30), nullable=False, server_default=""),
+    Column("cause_id", String(12), primary_key=True, index=True),
+    Column("message_class", String(30), nullable=False),
     Column("dest_q_name", String(48)),
-    Column("dest_q_mgr_name", String(48), nullable=False, server_default=""),
+    Column("dest_q_mgr_name", String(48), nullable=False),
     Column("messages", Integer, nullable=False),
-    Column("settled", Integer, nullable=False, server_default="0"),
+    Column("settled", Integer, nullable=False),
     Column("queues", Integer),
     Column("first_at", UtcDateTime),
     Column("last_at", UtcDateTime),
 )
 """Why the messages of a run's snapshot are dead letters, by cause.
 
-A row without `cause_id` and `dest_q_name` has messages of several destinations. Ledgers before
-revision 0008 have only such rows, without `queues`, and reason 0 for messages without an MQDLH.
+A row without `cause_id` and `dest_q_name` has messages of several destinations.
 """
 
 plans = Table(
@@ -150,7 +139,7 @@ approvals = Table(
     Column("decision", String(10), nullable=False),
     Column("who", Text, nullable=False),
     at(),
-    Column("why", Text, nullable=False, server_default=""),
+    Column("why", Text, nullable=False),
 )
 """Questions about plans and their answers, with the person, the comment and the time."""
 
@@ -172,19 +161,14 @@ sightings = Table(
     Column("arrived", Integer, nullable=False),
     at(),
     Column("next_pass_at", UtcDateTime),
+    Column("oldest_left", UtcDateTime),
 )
 """The counts of runs' last browses.
 
 `next_pass_at` is when the next run can try messages that are pending or held; null: not known.
+`oldest_left` is the time since when the oldest remaining message is on the queue, which the report
+finds; null: none.
 """
-
-ages = Table(
-    "ages",
-    metadata,
-    of_run(primary_key=True),
-    Column("oldest_left", UtcDateTime),
-)
-"""The time since when the oldest remaining message of a run is on the queue; null: none."""
 
 verdicts = Table(
     "verdicts",

@@ -98,9 +98,13 @@ def take_snapshot(
         manifest = _finish(writer, run, chosen, taken_at)
     ledger.snapshots.record(
         TakenSnapshot(
-            run.run_id, snapshot_id, writer.directory, manifest.messages, manifest.taken_at
-        ),
-        settled=manifest.settled,
+            run.run_id,
+            snapshot_id,
+            writer.directory,
+            manifest.messages,
+            manifest.taken_at,
+            manifest.settled,
+        )
     )
     if strays and not run.has_given_action:
         progress(f"{_STRAYS[run.queue_kind].format(strays)}; they are left")

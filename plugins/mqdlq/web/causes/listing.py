@@ -214,8 +214,8 @@ def _busiest_applications(rows: Iterable[CauseRow]) -> tuple[tuple[str, int], ..
 def read_rows(state: QueueState, ledger: Ledger) -> Iterator[CauseRow]:
     """Yield the causes that runs met on a queue.
 
-    The ledger does not know the destinations of a snapshot that an earlier version recorded; then
-    the page takes the causes that it finds in the snapshot itself.
+    The ledger does not know the destinations of a run that met too many causes; then the page takes
+    the causes that it finds in the snapshot itself.
     """
     over_time = ledger.causes.of_queue(state.queue_manager, state.queue)
     histories = list(_with_found_causes(over_time, state))

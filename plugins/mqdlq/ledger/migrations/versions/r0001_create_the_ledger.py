@@ -1,46 +1,25 @@
-"""Create the ledger as it was released before there were revisions.
+"""Create the ledger of the first release, 0.1.0.
 
-The steps m0001 to m0007 made it, and a table `migrations` recorded which of them a ledger had
-already. Their DDL is in `released`, as SQLAlchemy wrote it for PostgreSQL. A ledger of that time
-gets the steps that it has not had.
+Its DDL is in the SQL file beside this one, as SQLAlchemy writes it for PostgreSQL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from alembic import op
-from sqlalchemy import Connection, inspect, text
 
 revision = "0001"
 down_revision = None
 
-STEPS = sorted((Path(__file__).parents[1] / "released").glob("m*.sql"))
 SQLITE = {"SERIAL": "INTEGER", "BYTEA": "BLOB", "TIMESTAMP WITHOUT TIME ZONE": "DATETIME"}
 
 
 def upgrade() -> None:
-    """Apply the steps that have not been applied; from now on a revision records the schema."""
+    """Create the tables, their indexes and the view, in the words of the database."""
     connection = op.get_bind()
-    had = steps_had(connection)
-    for step in STEPS:
-        if step.stem not in had:
-            for statement in statements(step, connection.dialect.name):
-                connection.exec_driver_sql(statement)
-    op.drop_table("migrations")
-
-
-def steps_had(connection: Connection) -> set[str]:
-    """Return the names of the steps that a ledger without revisions has had."""
-    if not inspect(connection).has_table("migrations"):
-        return set()
-    return set(connection.scalars(text("SELECT name FROM migrations")))
-
-
-def statements(step: Path, dialect: str) -> Iterator[str]:
-    """Yield the SQL statements of a step, in the words of the database."""
-    ddl = step.read_text(encoding="utf-8")
-    for postgresql, sqlite in SQLITE.items() if dialect == "sqlite" else ():
+    ddl = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
+    for postgresql, sqlite in SQLITE.items() if connection.dialect.name == "sqlite" else ():
         ddl = ddl.replace(postgresql, sqlite)
-    yield from filter(None, map(str.strip, ddl.split(";")))
+    for statement in filter(None, map(str.strip, ddl.split(";"))):
+        connection.exec_driver_sql(statement)
