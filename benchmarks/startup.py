@@ -1,6 +1,6 @@
 """The start of commands: processor time and seconds, as multiples of a floor.
 
-The floor is a process that imports typer only. Floor and commands take turns, so that a busy
+The floor is a process that imports click only. Floor and commands take turns, so that a busy
 machine slows all alike; the fastest repetition counts. `limit` is the largest allowed ratio of
 processor time for a command. The other commands are for comparison: `rules check` of a handler
 needs pydantic and a YAML reader, `report --help` its own module.
@@ -22,7 +22,7 @@ LIMIT = 3.0
 MQDLQ = str(Path(sysconfig.get_path("scripts")) / "mqdlq")
 RULES = Path(__file__).parents[1] / "include" / "rules"
 BARE = [sys.executable, "-c", "pass"]
-FLOOR = [sys.executable, "-c", "import typer"]
+FLOOR = [sys.executable, "-c", "import click"]
 LIMITED = {
     "--help": [MQDLQ, "--help"],
     "--version": [MQDLQ, "--version"],

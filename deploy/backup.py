@@ -22,7 +22,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-import typer
+import click
 from sqlalchemy import create_engine, inspect
 from sqlalchemy.engine import URL, make_url
 
@@ -32,7 +32,6 @@ from mqdlq.ledger import open_ledger
 from mqdlq.stages.older_ledger import take_on
 
 LEDGER, LAKE = "ledger", "lake.tar"
-app = typer.Typer(help=__doc__, pretty_exceptions_enable=False)
 
 
 class BackupError(MqDlqError):
@@ -151,23 +150,30 @@ def _run(url: URL, program: str, *arguments: str) -> None:
         raise BackupError("MQDLQ-926", f"{program} failed: {done.stderr.strip()}")
 
 
+@click.group(help=__doc__)
+def app() -> None:
+    """Copy ledger and lake, or put a copy in their place."""
+
+
 @app.command(name="backup")
+@click.argument("directory", type=click.Path(path_type=Path))
 def backup_command(directory: Path) -> None:
     """Copy ledger and lake into a new DIRECTORY."""
     backup(directory)
-    typer.echo(f"ledger and lake are copied to {directory}")
+    click.echo(f"ledger and lake are copied to {directory}")
 
 
 @app.command(name="restore")
+@click.argument("directory", type=click.Path(path_type=Path))
 def restore_command(directory: Path) -> None:
     """Put the copy in DIRECTORY in the place of an empty ledger and lake."""
     restore(directory)
-    typer.echo(f"ledger and lake are those of {directory} again")
+    click.echo(f"ledger and lake are those of {directory} again")
 
 
 if __name__ == "__main__":
     try:
         app()
     except (BackupError, OSError) as error:
-        typer.echo(f"deploy/backup.py: {error}", err=True)
+        click.echo(f"deploy/backup.py: {error}", err=True)
         raise SystemExit(1) from None

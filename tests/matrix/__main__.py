@@ -59,7 +59,7 @@ SHOWN: Final = (
     "pyarrow",
     "pydantic",
     "sqlalchemy",
-    "typer",
+    "click",
 )
 """Packages whose versions are recorded."""
 

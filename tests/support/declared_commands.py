@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+import typer
+
 from mqdlq.cli import COMMANDS, qm
-from mqdlq.cli.on_demand import Command, Declared, Group, Mounted, OnDemand
+from mqdlq.cli.on_demand import Command, Declared, Group, load
 
 Path = tuple[str, ...]
 
@@ -26,15 +28,15 @@ def declared_commands(
 @cache
 def mounted_commands() -> dict[Path, Any]:
     """Return the commands of other distributions by their paths."""
-    assert [name for name, found in COMMANDS.items() if isinstance(found, Mounted)] == ["qm"]
-    return {("qm", name): command for name, command in qm.commands().items()}
+    group: Any = typer.main.get_command(qm.application())
+    return {("qm", name): command for name, command in group.commands.items()}
 
 
 @cache
 def all_commands() -> dict[Path, Any]:
     """Import every command; return them by their paths."""
-    ours = {path: OnDemand(path[-1], command).load() for path, command in declared_commands()}
-    return ours | mounted_commands()
+    ours = {path: load(path[-1], command) for path, command in declared_commands()}
+    return {path: command for path, command in ours.items() if path != ("qm",)} | mounted_commands()
 
 
 def commands_with_help() -> dict[Path, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+import click
 
-from mqdlq.cli.on_demand import Command, Declared, Group, Mounted, on_demand
+from mqdlq.cli.on_demand import Command, Declared, Group, OnDemand
+from mqdlq.cli.parameters import Option as Option
 
 COMMANDS: Final[dict[str, Declared]] = {
     "init": Command("mqdlq.cli.init:init", "Write the first files of a handler."),
@@ -148,7 +149,12 @@ COMMANDS: Final[dict[str, Declared]] = {
             ),
         },
     ),
-    "qm": Mounted("mqdlq.cli.qm:commands", "Create, start, end and use embedded queue managers."),
+    "qm": Command(
+        "mqdlq.cli.qm:qm",
+        "Create, start, end and use embedded queue managers.",
+        needs_arguments=False,
+        passes_on=True,
+    ),
     "explain-error": Command(
         "mqdlq.cli.explain_error:explain_error", "Print what an error's id means, and what to do."
     ),
@@ -160,32 +166,27 @@ COMMANDS: Final[dict[str, Declared]] = {
     ),
 }
 
-app = typer.Typer(
-    cls=on_demand(COMMANDS),
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"max_content_width": 100},
-)
 
-
-def _print_version(wanted: bool) -> None:
+def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:  # noqa: ARG001 (click's signature)
     if wanted:
         from importlib.metadata import version  # noqa: PLC0415 (takes a tenth of a start)
 
-        typer.echo(f"mqdlq {version('mqdlq')}")
-        raise typer.Exit
+        click.echo(f"mqdlq {version('mqdlq')}")
+        context.exit()
 
 
-@app.callback()
-def mqdlq(
-    *,
-    _version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Show the version and exit.", callback=_print_version, is_eager=True
-        ),
-    ] = False,
-) -> None:
-    """Handle IBM MQ's dead-letter queues, as an Airflow workflow on Spark."""
+app: Final = OnDemand(
+    COMMANDS,
+    help="Handle IBM MQ's dead-letter queues, as an Airflow workflow on Spark.",
+    context_settings={"max_content_width": 100},
+    params=[
+        click.Option(
+            ["--version"],
+            help="Show the version and exit.",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+        )
+    ],
+)

@@ -6,10 +6,10 @@ import os
 import sys
 from typing import NoReturn
 
-import typer
+import click
 
 
-def airflow(context: typer.Context) -> None:
+def airflow() -> None:
     """Implement `mqdlq airflow`.
 
     It uses the Airflow that AIRFLOW_HOME or AIRFLOW__DATABASE__SQL_ALCHEMY_CONN names; without
@@ -19,7 +19,7 @@ def airflow(context: typer.Context) -> None:
     For example:
       mqdlq airflow dags list
     """
-    become("-m", "mqdlq.local.airflow_command", "airflow", *context.args)
+    become("-m", "mqdlq.local.airflow_command", "airflow", *click.get_current_context().args)
 
 
 def become(*arguments: str) -> NoReturn:

@@ -7,9 +7,10 @@ import os
 from datetime import UTC, datetime, time
 from typing import Annotated
 
-import typer
+import click
 
 from mqdlq.cli.airflow import become
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
 
@@ -21,24 +22,24 @@ class TimeError(MqDlqError):
 
 
 def backfill(
-    handler: Annotated[str, typer.Argument(help="The handler's name: the stem of its YAML file.")],
+    handler: Annotated[str, Argument(help="The handler's name: the stem of its YAML file.")],
     *,
     since: Annotated[
         str,
-        typer.Option("--from", metavar="TIME", help="The start of the first interval, or earlier."),
+        Option("--from", metavar="TIME", help="The start of the first interval, or earlier."),
     ],
     until: Annotated[
-        str, typer.Option("--to", metavar="TIME", help="The start of the last interval, or later.")
+        str, Option("--to", metavar="TIME", help="The start of the last interval, or later.")
     ],
     rules: Annotated[
-        str, typer.Option(metavar="TABLE", help="A rules table beside the handler's own.")
+        str, Option(metavar="TABLE", help="A rules table beside the handler's own.")
     ] = "",
     apply: Annotated[
-        bool, typer.Option("--apply", help="Act on those messages that are still on the queue.")
+        bool, Option("--apply", help="Act on those messages that are still on the queue.")
     ] = False,
-    why: Annotated[str, typer.Option(help="The reason, or the number of a ticket.")] = "",
+    why: Annotated[str, Option(help="The reason, or the number of a ticket.")] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what would be evaluated; start nothing.")
+        bool, Option("--dry-run", help="Only list what would be evaluated; start nothing.")
     ] = False,
 ) -> None:
     """Implement `mqdlq backfill`.
@@ -59,8 +60,8 @@ def backfill(
     try:
         first, last = _range(handler, since, until)
     except (HandlerError, TimeError) as error:
-        typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(f"mqdlq: {error}", err=True)
+        raise SystemExit(USAGE) from None
     options = {
         "handler": handler,
         "since": first.isoformat(),

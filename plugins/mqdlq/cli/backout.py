@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Final
 
-import typer
+import click
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, MqDlqError
 from mqdlq.handlers import Handler, load_handlers
 from mqdlq.local.connection_store import find_settings
@@ -32,7 +33,7 @@ USAGE: Final = 2
 def backout_advice(
     connection: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="CONNECTION",
             help="The id of an Airflow connection of type ibmmq: of the environment"
             " (AIRFLOW_CONN_*), or of this Airflow.",
@@ -40,13 +41,13 @@ def backout_advice(
     ],
     pattern: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="QUEUE-PATTERN",
             help="A queue's name, or the beginning of names and an asterisk.",
         ),
     ] = "*",
     *,
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
 ) -> None:
     """Implement `mqdlq backout-advice`.
 
@@ -75,18 +76,18 @@ def backout_advice(
             )
             found = advise_on_backout(queue_manager, pattern.strip(), served, state_queues)
     except MqDlqError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
+        click.echo(f"mqdlq: {error}", err=True)
         is_usage = isinstance(error, ConnectionSettingsError | ClientNotFoundError)
-        raise typer.Exit(USAGE if is_usage else 1) from None
+        raise SystemExit(USAGE if is_usage else 1) from None
     if output is Format.JSON:
         queues = [_as_json(one) for one in found]
         document = {"queue_manager": queue_manager.name, "pattern": pattern, "queues": queues}
-        typer.echo(json.dumps(document, indent=2))
+        click.echo(json.dumps(document, indent=2))
     else:
         out = console()
         for part in _parts(queue_manager.name, pattern, found):
             out.print(part)
-    raise typer.Exit(int(any(one.findings for one in found)))
+    raise SystemExit(int(any(one.findings for one in found)))
 
 
 def _find_queues_of_handlers(

@@ -12,8 +12,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Final
 
-import typer
+import click
 
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import MqDlqError
 from mqdlq.local.connection_store import find_settings
 from mqdlq.mqi.connect import QueueManager, connect
@@ -144,7 +145,7 @@ INTERRUPTED: Final = 130
 def certify(
     connection: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="CONNECTION",
             help="The id of an Airflow connection of type ibmmq: of the environment"
             " (AIRFLOW_CONN_*), or of this Airflow.",
@@ -153,7 +154,7 @@ def certify(
     *,
     prefix: Annotated[
         str,
-        typer.Option(
+        Option(
             "--scratch-prefix",
             metavar="PREFIX",
             help="How the names of the scratch queues begin.",
@@ -161,24 +162,24 @@ def certify(
     ] = stage.DEFAULT_PREFIX,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write the report to a file, as JSON."),
+        Option(metavar="FILE", help="Also write the report to a file, as JSON."),
     ] = None,
     mask: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--mask-names", help="Leave the names of queue manager and queues out of the report."
         ),
     ] = False,
     mqsc: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--mqsc",
             help="Print the MQSC commands for an administrator, and do not connect.",
         ),
     ] = False,
     wait_for_quiesce: Annotated[
         float,
-        typer.Option(
+        Option(
             metavar="SECONDS",
             help="At the end, wait for someone to quiesce the queue manager, and observe it.",
         ),
@@ -203,7 +204,7 @@ def certify(
         stage.check_prefix(prefix)
         settings = find_settings(connection)
         if mqsc:
-            typer.echo("\n".join(stage.administrator_commands(prefix, settings.user)))
+            click.echo("\n".join(stage.administrator_commands(prefix, settings.user)))
             return
         with interruptible() as interruption:
             found = _certify(
@@ -212,14 +213,14 @@ def certify(
         if output is not None:
             report = as_json(found, settings, mask=mask)
             output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-            typer.echo(f"report: {output}")
+            click.echo(f"report: {output}")
     except MqDlqError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(NOT_RUN) from None
+        click.echo(f"mqdlq: {error}", err=True)
+        raise SystemExit(NOT_RUN) from None
     except KeyboardInterrupt:
-        typer.echo("mqdlq: interrupted; the scratch queues are removed or empty", err=True)
-        raise typer.Exit(INTERRUPTED) from None
-    raise typer.Exit(int(found.count(stage.Verdict.DIFFERS) > 0))
+        click.echo("mqdlq: interrupted; the scratch queues are removed or empty", err=True)
+        raise SystemExit(INTERRUPTED) from None
+    raise SystemExit(int(found.count(stage.Verdict.DIFFERS) > 0))
 
 
 def _certify(
@@ -235,20 +236,20 @@ def _certify(
 
     def show(finding: stage.Finding) -> None:
         interruption.check()
-        typer.echo("\n".join(finding_lines(finding)))
+        click.echo("\n".join(finding_lines(finding)))
 
     found = stage.certify(
         new_connection,
         prefix,
         user=settings.user,
         clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
-        begin=lambda begun: typer.echo(heading(begun, mask=mask)),
+        begin=lambda begun: click.echo(heading(begun, mask=mask)),
         progress=show,
     )
     if wait_for_quiesce:
-        typer.echo(f"waiting {wait_for_quiesce:.0f} s for the queue manager to be quiesced")
+        click.echo(f"waiting {wait_for_quiesce:.0f} s for the queue manager to be quiesced")
     quiesced = stage.observe_quiescing(new_connection, wait_for_quiesce, interruption.sleep)
     found.findings.append(quiesced)
     show(quiesced)
-    typer.echo(summary(found))
+    click.echo(summary(found))
     return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import typer
+from typing import Annotated
+
+import click
 
 from mqdlq.cli.airflow import become
+from mqdlq.cli.parameters import Argument
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
 
@@ -12,7 +15,7 @@ USAGE = 2
 
 
 def check(
-    handler: str = typer.Argument(help="The handler's name: the stem of its YAML file."),
+    handler: Annotated[str, Argument(help="The handler's name: the stem of its YAML file.")],
 ) -> None:
     """Implement `mqdlq check`.
 
@@ -32,6 +35,6 @@ def check(
     try:
         load_handler(handler)
     except HandlerError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(error, err=True)
+        raise SystemExit(USAGE) from None
     become("-W", "ignore", "-m", "mqdlq.local.permission_check", handler)

@@ -11,9 +11,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+import click
 
 from mqdlq.cli.airflow import become
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
 from mqdlq.mqi.connecting.defining import define_connection
@@ -32,81 +33,81 @@ class Form(StrEnum):
     JSON = "json"
 
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The connection's id, such as mq_qm1.")]
+Id = Annotated[str, Argument(metavar="ID", help="The connection's id, such as mq_qm1.")]
 
 
 def add(
     conn_id: Id,
     *,
-    queue_manager: Annotated[str, typer.Option(help="The queue manager's name.")] = "",
-    host: Annotated[str, typer.Option(help="The listener's address.")] = "",
+    queue_manager: Annotated[str, Option(help="The queue manager's name.")] = "",
+    host: Annotated[str, Option(help="The listener's address.")] = "",
     port: Annotated[
-        int, typer.Option(help="The listener's port; 1414 unless given.", show_default=False)
+        int, Option(help="The listener's port; 1414 unless given.", show_default=False)
     ] = 0,
     hosts: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Further addresses of the same queue manager:"
             " 'mq2.example.com(1415), mq3.example.com'."
         ),
     ] = "",
-    channel: Annotated[str, typer.Option(help="The server-connection channel.")] = "",
+    channel: Annotated[str, Option(help="The server-connection channel.")] = "",
     mqserver: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Channel and addresses as in the variable MQSERVER:"
             " 'DLQ.SVRCONN/TCP/mq1.example.com(1414)'."
         ),
     ] = "",
     ccdt: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="A client channel definition table in JSON; the connection copies a channel of it."
         ),
     ] = None,
     ccdt_url: Annotated[
         str,
-        typer.Option(
+        Option(
             help="The URL of a client channel definition table, in JSON or binary, that IBM's"
             " client reads whenever it connects; needs --client ibmmq."
         ),
     ] = "",
     user: Annotated[
         str,
-        typer.Option(help="The user id. Its password is asked for, unless an option names it."),
+        Option(help="The user id. Its password is asked for, unless an option names it."),
     ] = "",
     password_file: Annotated[
-        Path | None, typer.Option(help="A file that has the password as its only line.")
+        Path | None, Option(help="A file that has the password as its only line.")
     ] = None,
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password from standard input.")
+        bool, Option("--password-stdin", help="Read the password from standard input.")
     ] = False,
     tls_cipher_spec: Annotated[
-        str, typer.Option(help="The channel's CipherSpec, such as ANY_TLS12_OR_HIGHER.")
+        str, Option(help="The channel's CipherSpec, such as ANY_TLS12_OR_HIGHER.")
     ] = "",
     key_repository: Annotated[
-        str, typer.Option(help="Path of the key repository on the machines that connect.")
+        str, Option(help="Path of the key repository on the machines that connect.")
     ] = "",
     certificate_label: Annotated[
-        str, typer.Option(help="Label of the client's certificate in the key repository.")
+        str, Option(help="Label of the client's certificate in the key repository.")
     ] = "",
     client_user_id: Annotated[
-        str, typer.Option(help="A user id for the channel's exits; it authenticates nobody.")
+        str, Option(help="A user id for the channel's exits; it authenticates nobody.")
     ] = "",
     reconnect: Annotated[
         str,
-        typer.Option(help="Whether sensing may reconnect by itself: no, yes or queue_manager."),
+        Option(help="Whether sensing may reconnect by itself: no, yes or queue_manager."),
     ] = "",
-    client: Annotated[str, typer.Option(help="The Python library: pymqi or ibmmq.")] = "",
+    client: Annotated[str, Option(help="The Python library: pymqi or ibmmq.")] = "",
     transport: Annotated[
-        str, typer.Option(help="client (TCP), bindings or embedded; client unless given.")
+        str, Option(help="client (TCP), bindings or embedded; client unless given.")
     ] = "",
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace the connection that has this id.")
+        bool, Option("--replace", help="Replace the connection that has this id.")
     ] = False,
     form: Annotated[
         Form | None,
-        typer.Option(
+        Option(
             "--print",
             help="Print the connection without its password, and store nothing: env for a shell,"
             " json for a secrets backend.",
@@ -148,16 +149,16 @@ def add(
     try:
         defined = define_connection(conn_id, options, mqserver=mqserver, ccdt=ccdt)
         if form is not None:
-            typer.echo(_printed(defined, form))
+            click.echo(_printed(defined, form))
             if defined.login:
-                typer.echo(_REMARK, err=True)
+                click.echo(_REMARK, err=True)
             return
         password = _password(defined, password_file, from_stdin=password_stdin)
         whole = dataclasses.replace(defined, password=password)
         whole.settings()
     except ConnectionSettingsError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(f"mqdlq: {error}", err=True)
+        raise SystemExit(USAGE) from None
     given = {"replace": replace, "connection": dataclasses.asdict(whole)}
     become(*_STORE, "add", str(_piped(json.dumps(given))))
 
@@ -211,7 +212,7 @@ def _password(defined: AirflowConnection, file: Path | None, *, from_stdin: bool
     if not defined.login or defined.extra.get("transport", "client") != "client":
         return ""
     if sys.stdin.isatty():
-        return str(typer.prompt(f"Password of {defined.login}", hide_input=True))
+        return str(click.prompt(f"Password of {defined.login}", hide_input=True))
     raise ConnectionSettingsError(
         "MQDLQ-151",
         f"the password of {defined.login!r} is missing; give --password-file or --password-stdin,"

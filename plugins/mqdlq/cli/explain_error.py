@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
+from typing import Annotated
 
-import typer
+import click
 
+from mqdlq.cli.parameters import Argument
 from mqdlq.error_catalogue import PREFIX, entries
 from mqdlq.rules.diagnostics import listed
 
 
 def explain_error(
-    error_id: str = typer.Argument(metavar="ID", help="The error's id: MQDLQ-101, or 101."),
+    error_id: Annotated[str, Argument(metavar="ID", help="The error's id: MQDLQ-101, or 101.")],
 ) -> None:
     """Implement `mqdlq explain-error`.
 
@@ -26,15 +28,15 @@ def explain_error(
     wanted = PREFIX + error_id.upper().removeprefix(PREFIX)
     if wanted not in known:
         near = difflib.get_close_matches(wanted, known, n=3) or [next(iter(known))]
-        raise typer.BadParameter(
+        raise click.BadParameter(
             f"no error has the id {wanted}; the nearest are {listed(near, 'and')}"
         )
     entry = known[wanted]
     for text in entry.texts() or ("an error of a script of the repository, which is not here",):
-        typer.echo(f"{entry.error_id}: {text}")
-    typer.echo(f"  look here: {_plain(entry.look)}")
-    typer.echo(f"  do this:   {_plain(entry.do)}")
-    typer.echo(f"  page:      docs/reference/errors.md#{entry.anchor}")
+        click.echo(f"{entry.error_id}: {text}")
+    click.echo(f"  look here: {_plain(entry.look)}")
+    click.echo(f"  do this:   {_plain(entry.do)}")
+    click.echo(f"  page:      docs/reference/errors.md#{entry.anchor}")
 
 
 def _plain(markdown: str) -> str:

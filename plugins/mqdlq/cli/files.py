@@ -6,10 +6,9 @@ import os
 import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, BinaryIO, Final
 
-import typer
-
+from mqdlq.cli.parameters import Option
 from mqdlq.model import QueueKind
 from mqdlq.rules import CheckResult, RulesError, RulesTable, check
 from mqdlq.rules.lint import review
@@ -27,7 +26,7 @@ class Format(StrEnum):
 
 QueueKindOption = Annotated[
     QueueKind,
-    typer.Option(
+    Option(
         "--queue-kind",
         help="The kind of queue that the rules are for; the key queue_kind of a YAML file counts"
         " first.",
@@ -35,7 +34,7 @@ QueueKindOption = Annotated[
 ]
 
 
-def name_of(file: typer.FileBinaryRead) -> str:
+def name_of(file: BinaryIO) -> str:
     """Return the name errors give an input; what is piped in may have none."""
     return str(getattr(file, "name", STANDARD_INPUT))
 
@@ -45,9 +44,7 @@ def review_table(data: bytes, name: str) -> CheckResult:
     return _check_yaml(data, name) if name.endswith(YAML) else review(data, name)
 
 
-def parse_table(
-    file: typer.FileBinaryRead, queue_kind: QueueKind = QueueKind.DEAD_LETTER
-) -> RulesTable:
+def parse_table(file: BinaryIO, queue_kind: QueueKind = QueueKind.DEAD_LETTER) -> RulesTable:
     """Return the table in a file, which is in YAML where its name says so; raises RulesError."""
     name = name_of(file)
     result = (_check_yaml if name.endswith(YAML) else check)(file.read(), name, queue_kind)

@@ -7,24 +7,25 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
-import typer
+import click
 
 from mqdlq import directories
 from mqdlq.cli.files import Format
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.handlers import handler_names
 from mqdlq.ledger import Hold, MessageKeyError, open_ledger
 from mqdlq.words import count, moment, visible
 
 USAGE: Final = 2
-Reason = Annotated[str, typer.Option(help="Why, for example the number of the case.")]
+Reason = Annotated[str, Option(help="Why, for example the number of the case.")]
 
 
 def add(
     *,
-    handler: Annotated[str, typer.Option(help="Hold everything of this handler.")] = "",
-    run: Annotated[str, typer.Option(help="Hold this run.")] = "",
+    handler: Annotated[str, Option(help="Hold everything of this handler.")] = "",
+    run: Annotated[str, Option(help="Hold this run.")] = "",
     message: Annotated[
-        str, typer.Option(metavar="KEY", help="Hold this message_key, or its beginning.")
+        str, Option(metavar="KEY", help="Hold this message_key, or its beginning.")
     ] = "",
     reason: Reason,
 ) -> None:
@@ -58,20 +59,20 @@ def add(
         covered = ledger.holds.covered(hold)
     if handler and not covered.runs and handler not in handler_names():
         where = directories.rules_directory()
-        typer.echo(f"mqdlq: warning: neither the ledger nor {where} has {handler}", err=True)
-    typer.echo(
+        click.echo(f"mqdlq: warning: neither the ledger nor {where} has {handler}", err=True)
+    click.echo(
         f"hold {hold.hold_id} covers {_subject(hold)}: {count(covered.runs, 'run')},"
         f" {count(covered.copies, 'archive copy', 'archive copies')}"
     )
     if covered.pruned_runs or covered.pruned_copies:
-        typer.echo(
+        click.echo(
             f"pruned before: {count(covered.pruned_runs, 'run')},"
             f" {count(covered.pruned_copies, 'archive copy', 'archive copies')}"
         )
 
 
 def remove(
-    hold: Annotated[int, typer.Argument(help="The number of the hold.")], *, reason: Reason
+    hold: Annotated[int, Argument(help="The number of the hold.")], *, reason: Reason
 ) -> None:
     """Implement `mqdlq hold remove`.
 
@@ -92,15 +93,15 @@ def remove(
             who=directories.account(),
             at=datetime.now(UTC),  # noqa: TID251 (an entry point)
         )
-    typer.echo(f"hold {removed.hold_id} on {_subject(removed)} is removed")
+    click.echo(f"hold {removed.hold_id} on {_subject(removed)} is removed")
 
 
 def list_holds(
     *,
     removed: Annotated[
-        bool, typer.Option("--removed", help="Also the holds that no longer apply.")
+        bool, Option("--removed", help="Also the holds that no longer apply.")
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
 ) -> None:
     """Implement `mqdlq hold list`.
 
@@ -117,16 +118,16 @@ def list_holds(
             }
             for one in found
         ]
-        typer.echo(json.dumps({"holds": shown}, indent=2))
+        click.echo(json.dumps({"holds": shown}, indent=2))
         return
     if not found:
-        typer.echo("no hold applies")
+        click.echo("no hold applies")
     for one in found:
-        typer.echo(f"{one.hold_id:>4}  {_subject(one)}")
-        typer.echo(f"      {moment(one.at)} by {visible(one.who)}: {visible(one.reason)}")
+        click.echo(f"{one.hold_id:>4}  {_subject(one)}")
+        click.echo(f"      {moment(one.at)} by {visible(one.who)}: {visible(one.reason)}")
         if one.released_at is not None:
             by = f"{visible(one.released_by)}: {visible(one.release_reason)}"
-            typer.echo(f"      removed {moment(one.released_at)} by {by}")
+            click.echo(f"      removed {moment(one.released_at)} by {by}")
 
 
 def _subject(hold: Hold) -> str:
@@ -135,6 +136,6 @@ def _subject(hold: Hold) -> str:
     return f"run {visible(hold.run_id)}" if hold.run_id else f"message {hold.message_key}"
 
 
-def _usage(text: str) -> typer.Exit:
-    typer.echo(f"mqdlq: {text}", err=True)
-    return typer.Exit(USAGE)
+def _usage(text: str) -> SystemExit:
+    click.echo(f"mqdlq: {text}", err=True)
+    return SystemExit(USAGE)

@@ -6,34 +6,31 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from mqdlq.cli.airflow import become
+from mqdlq.cli.parameters import Argument, Option
 
 
 def init(
     directory: Annotated[
-        Path, typer.Argument(help="Where the files are written; it is created if it is missing.")
+        Path, Argument(help="Where the files are written; it is created if it is missing.")
     ],
     *,
-    connection: Annotated[
-        str, typer.Option(help="The Airflow connection to the queue manager.")
-    ] = "",
+    connection: Annotated[str, Option(help="The Airflow connection to the queue manager.")] = "",
     queue_manager: Annotated[
-        str, typer.Option(help="The queue manager, if no connection is defined yet.")
+        str, Option(help="The queue manager, if no connection is defined yet.")
     ] = "",
     embedded: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Create an embedded queue manager with dead letters to try mqdlq without IBM MQ.",
         ),
     ] = "",
     queue: Annotated[
-        str, typer.Option(help="The queue, if it is not the queue manager's dead-letter queue.")
+        str, Option(help="The queue, if it is not the queue manager's dead-letter queue.")
     ] = "",
     handler: Annotated[
-        str, typer.Option(help="The handler's name; that of the queue manager unless given.")
+        str, Option(help="The handler's name; that of the queue manager unless given.")
     ] = "",
 ) -> None:
     """Implement `mqdlq init`.

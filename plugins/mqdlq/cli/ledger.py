@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-import typer
+import click
 
 from mqdlq import directories
+from mqdlq.cli.parameters import Option
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.stages.older_ledger import describe_older_ledger, take_on
 from mqdlq.words import count, moment
@@ -18,7 +19,7 @@ USAGE = 2
 def warn_of_older_ledger(ledger: Ledger) -> bool:
     """Write to stderr what a ledger misses that is older than the lake; return whether it is."""
     if why := describe_older_ledger(ledger, directories.lake()):
-        typer.echo(f"mqdlq: {why}", err=True)
+        click.echo(f"mqdlq: {why}", err=True)
     return bool(why)
 
 
@@ -36,23 +37,23 @@ def status() -> None:
     """
     with open_ledger(create=False) as ledger:
         if warn_of_older_ledger(ledger):
-            raise typer.Exit(1)
+            raise SystemExit(1)
         newest = ledger.epochs.newest()
     if newest is None:
-        typer.echo("the ledger and the lake have no work yet")
+        click.echo("the ledger and the lake have no work yet")
     else:
         last = "no pass or restoration yet"
         if newest.number:
             works = count(newest.number, "pass or restoration", "passes and restorations")
             last = f"{works}, the last of which began at {moment(newest.worked_at)}"
-        typer.echo(f"epoch {newest.epoch}; {last}")
+        click.echo(f"epoch {newest.epoch}; {last}")
         if newest.who:
             at = moment(newest.began_at)
-            typer.echo(f"taken on by {newest.who} at {at}: {newest.why}")
+            click.echo(f"taken on by {newest.who} at {at}: {newest.why}")
 
 
 def take_on_ledger(
-    why: Annotated[str, typer.Option(help="The reason, such as the number of a ticket.")],
+    why: Annotated[str, Option(help="The reason, such as the number of a ticket.")],
 ) -> None:
     """Implement `mqdlq ledger take-on`.
 
@@ -67,8 +68,8 @@ def take_on_ledger(
       mqdlq ledger take-on --why "ticket 4711: disk lost, copy of Monday restored"
     """
     if not why.strip():
-        typer.echo("mqdlq: --why: say why, for example the number of a ticket", err=True)
-        raise typer.Exit(USAGE)
+        click.echo("mqdlq: --why: say why, for example the number of a ticket", err=True)
+        raise SystemExit(USAGE)
     with open_ledger() as ledger:
         done = take_on(
             ledger,
@@ -78,8 +79,8 @@ def take_on_ledger(
             clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
         )
     for words in done.missing.in_words or ["nothing that the lake shows"]:
-        typer.echo(f"missing: {words}")
-    typer.echo(
+        click.echo(f"missing: {words}")
+    click.echo(
         f"epoch {done.epoch.epoch} begins. Handlers may act again; messages archived before now are"
         " restored with --again only."
     )

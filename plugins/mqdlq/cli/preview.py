@@ -7,15 +7,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, BinaryIO, Final
 
-import typer
+import click
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format, QueueKindOption, parse_table
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.cli.queue_managers import (
     Address,
     CcdtOption,
@@ -52,22 +53,20 @@ _WITHOUT_ATTEMPTS: Final = (
 
 def preview(
     queue_manager: Annotated[
-        str, typer.Argument(metavar="QUEUE_MANAGER", help="The queue manager's name.")
+        str, Argument(metavar="QUEUE_MANAGER", help="The queue manager's name.")
     ],
     queue: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="QUEUE",
             help="The queue; else the table's INPUTQ, else DEADQ.",
             show_default=False,
         ),
     ] = "",
     *,
-    rules: Annotated[typer.FileBinaryRead, typer.Option(metavar="PATH", help="The rules table.")],
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
-    nul_as_blank: Annotated[
-        bool, typer.Option("--nul-as-blank", help="Compare NULs as blanks.")
-    ] = False,
+    rules: Annotated[BinaryIO, Option(metavar="PATH", help="The rules table.")],
+    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
+    nul_as_blank: Annotated[bool, Option("--nul-as-blank", help="Compare NULs as blanks.")] = False,
     queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
     transport: TransportOption = None,
     host: HostOption = "",
@@ -93,17 +92,17 @@ def preview(
     try:
         table = parse_table(rules, queue_kind)
         if "attempts_made" in table.columns:
-            typer.echo(_WITHOUT_ATTEMPTS, err=True)
+            click.echo(_WITHOUT_ATTEMPTS, err=True)
         found = _look(queue_manager, address, table, queue, nul_as_blank)
     except RulesError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(error, err=True)
+        raise SystemExit(USAGE) from None
     except MqDlqError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
+        click.echo(f"mqdlq: {error}", err=True)
         is_usage = isinstance(error, ConnectionSettingsError)
-        raise typer.Exit(USAGE if is_usage else 1) from None
+        raise SystemExit(USAGE if is_usage else 1) from None
     if output is Format.JSON:
-        typer.echo(json.dumps(_as_json(found), indent=2))
+        click.echo(json.dumps(_as_json(found), indent=2))
         return
     out = console()
     for part in _parts(found):

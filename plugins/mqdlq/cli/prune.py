@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-import typer
+import click
 from rich.table import Table
 from rich.text import Text
 
 from mqdlq import directories
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
+from mqdlq.cli.parameters import Option
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, load_handler, load_handlers
 from mqdlq.ledger import Protection, open_ledger
@@ -23,16 +24,14 @@ USAGE: Final = 2
 
 
 def prune_archive_and_ledger(
-    handler: Annotated[str, typer.Option(help="Only by the policy of this handler.")] = "",
+    handler: Annotated[str, Option(help="Only by the policy of this handler.")] = "",
     *,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be removed.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be removed.")] = False,
     trust_clock: Annotated[
         bool,
-        typer.Option("--trust-clock", help="Confirm that the clock of this computer is right."),
+        Option("--trust-clock", help="Confirm that the clock of this computer is right."),
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
 ) -> None:
     """Implement `mqdlq prune`.
 
@@ -55,20 +54,20 @@ def prune_archive_and_ledger(
                 lake_root=directories.lake(),
                 clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
                 who=directories.account(),
-                progress=lambda text: typer.echo(text, err=True),
+                progress=lambda text: click.echo(text, err=True),
             ),
             is_dry_run=dry_run,
             trust_clock=trust_clock,
         )
     if output is Format.JSON:
         shown = [_as_json(one) for one in found]
-        typer.echo(json.dumps({"dry_run": dry_run, "handlers": shown}, indent=2))
+        click.echo(json.dumps({"dry_run": dry_run, "handlers": shown}, indent=2))
     else:
         _print(found, is_dry_run=dry_run)
     for fault in faults:
-        typer.echo(f"mqdlq: not pruned: {fault}", err=True)
+        click.echo(f"mqdlq: not pruned: {fault}", err=True)
     if faults:
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 def _load(name: str) -> tuple[Sequence[Handler], Sequence[HandlerError]]:
@@ -77,13 +76,13 @@ def _load(name: str) -> tuple[Sequence[Handler], Sequence[HandlerError]]:
     try:
         return [load_handler(name)], []
     except HandlerError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(error, err=True)
+        raise SystemExit(USAGE) from None
 
 
 def _print(found: Sequence[PruneResult], *, is_dry_run: bool) -> None:
     if not found:
-        typer.echo("no handler has keep_archive_for or keep_runs_for: nothing is removed")
+        click.echo("no handler has keep_archive_for or keep_runs_for: nothing is removed")
     for one in found:
         console().print(Text(f"{one.policy.handler}: {one.policy}", style="bold"), soft_wrap=True)
         console().print(_table(one, "would be removed" if is_dry_run else "removed"))

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Final
 
-import typer
-
 from mqdlq import directories
+from mqdlq.cli.parameters import Option
 from mqdlq.constants import MQRC
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi.connect import QueueManager, connect
@@ -32,23 +31,23 @@ class Transport(StrEnum):
 
 TransportOption = Annotated[
     Transport | None,
-    typer.Option(
+    Option(
         help="How to connect. Without it: client with --host or --ccdt-url; else an embedded queue"
         " manager of that name; else an Airflow connection in the environment (AIRFLOW_CONN_*)"
         " that names it; else bindings, which also uses MQSERVER or a CCDT in the environment.",
         show_default=False,
     ),
 ]
-HostOption = Annotated[str, typer.Option(help="Its address.", show_default=False)]
-PortOption = Annotated[int, typer.Option(help="The listener's port.")]
-ChannelOption = Annotated[str, typer.Option(help="The channel.", show_default=False)]
+HostOption = Annotated[str, Option(help="Its address.", show_default=False)]
+PortOption = Annotated[int, Option(help="The listener's port.")]
+ChannelOption = Annotated[str, Option(help="The channel.", show_default=False)]
 CcdtOption = Annotated[
-    str, typer.Option(help="The URL of a channel definition table.", show_default=False)
+    str, Option(help="The URL of a channel definition table.", show_default=False)
 ]
 UserOption = Annotated[
-    str, typer.Option(help=f"A user id; its password is read from {PASSWORD}.", show_default=False)
+    str, Option(help=f"A user id; its password is read from {PASSWORD}.", show_default=False)
 ]
-ClientOption = Annotated[str | None, typer.Option(help="pymqi or ibmmq.", show_default=False)]
+ClientOption = Annotated[str | None, Option(help="pymqi or ibmmq.", show_default=False)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+import click
 from rich.console import Console
 
 from mqdlq import directories
 from mqdlq.cli.ledger import warn_of_older_ledger
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import LedgerError, MqDlqError
 from mqdlq.ledger import Ledger, PrunedRun, open_ledger
 from mqdlq.model import Outcome
@@ -41,12 +42,12 @@ class Format(StrEnum):
 
 def report(
     run_id: Annotated[
-        str | None, typer.Argument(help="The run; without one, the latest.", metavar="RUN")
+        str | None, Argument(help="The run; without one, the latest.", metavar="RUN")
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
     needs_attention: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--needs-attention",
             help="List all messages that need attention or have no outcome, as lines of JSON.",
         ),
@@ -73,12 +74,12 @@ def report(
             elif needs_attention:
                 _list(wanted, ledger)
             elif written := _written_before_pruning(wanted, ledger, output):
-                typer.echo(written, nl=False)
+                click.echo(written, nl=False)
             else:
                 _show(_read(wanted, ledger), output)
     except MqDlqError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(1) from None
+        click.echo(f"mqdlq: {error}", err=True)
+        raise SystemExit(1) from None
 
 
 def _wanted(run_id: str | None, ledger: Ledger) -> str:
@@ -109,7 +110,7 @@ def _written_before_pruning(run_id: str, ledger: Ledger, output: Format) -> str:
     if at is None or not file.is_file():
         return ""
     if output is Format.TEXT:
-        typer.echo(f"The snapshot was pruned ({moment(at)}); this was written at the run's end:\n")
+        click.echo(f"The snapshot was pruned ({moment(at)}); this was written at the run's end:\n")
     return file.read_text(encoding="utf-8")
 
 
@@ -129,8 +130,8 @@ def _show_pruned(run: PrunedRun, ledger: Ledger, output: Format, *, needs_attent
     )
     if file.is_file():
         if output is Format.TEXT:
-            typer.echo(f"The run was {how}; this was written at its end:\n")
-        typer.echo(file.read_text(encoding="utf-8"), nl=False)
+            click.echo(f"The run was {how}; this was written at its end:\n")
+        click.echo(file.read_text(encoding="utf-8"), nl=False)
         return
     counted: Counter[Outcome] = Counter()
     for one in ledger.prunes.outcomes_of(run.run_id):
@@ -138,17 +139,17 @@ def _show_pruned(run: PrunedRun, ledger: Ledger, output: Format, *, needs_attent
     if output is Format.JSON:
         outcomes = {str(outcome): number for outcome, number in counted.items()}
         document = {"run": run.run_id, "pruned_at": run.at.isoformat(), "policy": run.policy}
-        typer.echo(json.dumps(document | {"outcomes": outcomes}, indent=2))
+        click.echo(json.dumps(document | {"outcomes": outcomes}, indent=2))
     else:
         ended = outcomes_in_words(counted) or "no messages"
-        typer.echo(f"{run.run_id} was {how}. {count(counted.total(), 'message')}: {ended}.")
+        click.echo(f"{run.run_id} was {how}. {count(counted.total(), 'message')}: {ended}.")
 
 
 def _list(run_id: str, ledger: Ledger) -> None:
     """Write the messages as they are read: a million of them need no more memory than a few."""
     sources = read_sources(run_id, ledger, directories.lake())
     for trouble in sources.troubles:
-        typer.echo(f"mqdlq: {trouble}; only what the ledger knows is listed", err=True)
+        click.echo(f"mqdlq: {trouble}; only what the ledger knows is listed", err=True)
     for row in rows_needing_attention(sources, ledger):
         sys.stdout.write(f"{render_row(row)}\n")
 
@@ -160,8 +161,8 @@ def _read(run_id: str, ledger: Ledger) -> Report:
 
 def _show(found: Report, output: Format) -> None:
     if output is Format.JSON:
-        typer.echo(render_json(found), nl=False)
+        click.echo(render_json(found), nl=False)
     elif sys.stdout.isatty():
         print_report(found, Console())
     else:
-        typer.echo(render_text(found), nl=False)
+        click.echo(render_text(found), nl=False)

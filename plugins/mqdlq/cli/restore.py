@@ -6,7 +6,7 @@ import json
 from itertools import groupby
 from typing import Annotated, Any, Final
 
-import typer
+import click
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +14,7 @@ from mqdlq.cli.airflow import become
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
 from mqdlq.cli.ledger import warn_of_older_ledger
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.constants import MQRC
 from mqdlq.controls.repair.changes import describe_fields
 from mqdlq.errors import HandlerError, MqDlqError, RestoreError
@@ -38,22 +39,23 @@ _WITH_REASON: Final = {
 
 def list_archive(
     *,
-    handler: Annotated[str, typer.Option(help="Only what this handler discarded.")] = "",
-    run: Annotated[str, typer.Option(help="Only what this run discarded.")] = "",
-    queue_manager: Annotated[str, typer.Option(help="Only of this queue manager.")] = "",
-    queue: Annotated[str, typer.Option(help="Only from this queue.")] = "",
+    handler: Annotated[str, Option(help="Only what this handler discarded.")] = "",
+    run: Annotated[str, Option(help="Only what this run discarded.")] = "",
+    queue_manager: Annotated[str, Option(help="Only of this queue manager.")] = "",
+    queue: Annotated[str, Option(help="Only from this queue.")] = "",
     message: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Only this message_key, or its beginning; repeatable."),
+        Option(metavar="KEY", help="Only this message_key, or its beginning; repeatable."),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
+    reason: Annotated[str, Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
     most: Annotated[
-        int | None, typer.Option(min=1, help="How many, the newest first; JSON has all.")
+        int | None,
+        Option(type=click.IntRange(min=1), help="How many, the newest first; JSON has all."),
     ] = None,
     each: Annotated[
-        bool, typer.Option("--each", help="A row for each message, with its message_key.")
+        bool, Option("--each", help="A row for each message, with its message_key.")
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
 ) -> None:
     """Implement `mqdlq restore list`.
 
@@ -66,8 +68,8 @@ def list_archive(
     try:
         number = _reason(reason)
     except RestoreError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(f"mqdlq: {error}", err=True)
+        raise SystemExit(USAGE) from None
     try:
         with open_ledger(create=False) as ledger:
             warn_of_older_ledger(ledger)
@@ -78,42 +80,40 @@ def list_archive(
             newest = sort_newest_first(found)[:limit]
             shown = [one for one in list_copies(newest, ledger) if number in {0, one.reason}]
     except MqDlqError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(USAGE if isinstance(error, MessageKeyError) else 1) from None
+        click.echo(f"mqdlq: {error}", err=True)
+        raise SystemExit(USAGE if isinstance(error, MessageKeyError) else 1) from None
     if output is Format.JSON:
-        typer.echo(json.dumps({"archived": [_as_json(one) for one in shown]}, indent=2))
+        click.echo(json.dumps({"archived": [_as_json(one) for one in shown]}, indent=2))
         return
     _print(shown, each=each)
     if len(found) > limit:
-        typer.echo(f"and {count(len(found) - limit, 'message')} more: --most N shows N")
+        click.echo(f"and {count(len(found) - limit, 'message')} more: --most N shows N")
 
 
 def run_restoration(
-    handler: Annotated[str, typer.Argument(help="The handler whose archive is restored from.")],
+    handler: Annotated[str, Argument(help="The handler whose archive is restored from.")],
     *,
-    run: Annotated[str, typer.Option(help="Restore what this run discarded.")] = "",
+    run: Annotated[str, Option(help="Restore what this run discarded.")] = "",
     message: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Only this message_key, or its beginning; repeatable."),
+        Option(metavar="KEY", help="Only this message_key, or its beginning; repeatable."),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
+    reason: Annotated[str, Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
     to_queue: Annotated[
-        str, typer.Option(help="Put them on this queue, not back on the dead-letter queue.")
+        str, Option(help="Put them on this queue, not back on the dead-letter queue.")
     ] = "",
-    to_queue_manager: Annotated[str, typer.Option(help="That queue's queue manager.")] = "",
-    no_header: Annotated[bool, typer.Option("--no-header", help="Without their MQDLH.")] = False,
+    to_queue_manager: Annotated[str, Option(help="That queue's queue manager.")] = "",
+    no_header: Annotated[bool, Option("--no-header", help="Without their MQDLH.")] = False,
     again: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--again",
             help="Also what was restored before, or may have been, and the originals of messages"
             " that were delivered repaired.",
         ),
     ] = False,
-    why: Annotated[str, typer.Option(help="The reason, or the number of a ticket.")] = "",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be restored.")
-    ] = False,
+    why: Annotated[str, Option(help="The reason, or the number of a ticket.")] = "",
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be restored.")] = False,
 ) -> None:
     """Implement `mqdlq restore run`.
 
@@ -126,11 +126,11 @@ def run_restoration(
     try:
         load_handler(handler)
     except HandlerError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(error, err=True)
+        raise SystemExit(USAGE) from None
     if not run and not message:
-        typer.echo("mqdlq: say what to restore: --run, --message, or both", err=True)
-        raise typer.Exit(USAGE)
+        click.echo("mqdlq: say what to restore: --run, --message, or both", err=True)
+        raise SystemExit(USAGE)
     given = {
         "run": run,
         "message_keys": message,
@@ -160,7 +160,7 @@ def _reason(given: str) -> int:
 
 def _print(shown: list[ListedCopy], *, each: bool) -> None:
     if not shown:
-        typer.echo("nothing is archived that fits")
+        click.echo("nothing is archived that fits")
     out = console()
     for run_id, group in groupby(shown, key=lambda one: one.copy.run_id):
         of_run = list(group)

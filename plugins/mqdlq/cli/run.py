@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
-import typer
+import click
 
 from mqdlq.cli.airflow import become
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
 
@@ -19,9 +20,12 @@ class ConfError(MqDlqError):
 
 
 def run(
-    handler: str = typer.Argument(help="The handler's name: the stem of its YAML file."),
-    conf: str = typer.Option("{}", help="The run's parameters, as JSON."),
-    why: str = typer.Option("", help="The reason for the run, or a ticket: the parameter why."),
+    handler: Annotated[str, Argument(help="The handler's name: the stem of its YAML file.")],
+    *,
+    conf: Annotated[str, Option(help="The run's parameters, as JSON.")] = "{}",
+    why: Annotated[
+        str, Option(help="The reason for the run, or a ticket: the parameter why.")
+    ] = "",
 ) -> None:
     """Implement `mqdlq run`.
 
@@ -40,8 +44,8 @@ def run(
         load_handler(handler)
         given = _check(conf) | ({"why": why} if why else {})
     except (HandlerError, ConfError) as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(error, err=True)
+        raise SystemExit(USAGE) from None
     become("-m", "mqdlq.local.foreground", handler, json.dumps(given))
 
 

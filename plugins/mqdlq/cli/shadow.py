@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import typer
+import click
 
 from mqdlq import directories
 from mqdlq.cli.files import Format
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.tools.shadow import ShadowComparison, Verdict
@@ -21,20 +22,18 @@ USAGE = 2
 def shadow(
     before: Annotated[
         str,
-        typer.Argument(metavar="BEFORE", help="The snapshot of a dry run, by id or directory."),
+        Argument(metavar="BEFORE", help="The snapshot of a dry run, by id or directory."),
     ],
-    after: Annotated[
-        str, typer.Argument(metavar="AFTER", help="A later snapshot of the same queue.")
-    ],
+    after: Annotated[str, Argument(metavar="AFTER", help="A later snapshot of the same queue.")],
     arrivals: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--arrivals",
             metavar="ID|DIR",
             help="A later snapshot of a queue that messages were sent to; repeatable.",
         ),
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
 ) -> None:
     """Implement `mqdlq shadow`.
 
@@ -63,13 +62,13 @@ def shadow(
         ]
         found = compare(first, second, others)
     except LakeError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(error, err=True)
+        raise SystemExit(USAGE) from None
     if output is Format.JSON:
-        typer.echo(json.dumps(_as_json(found), indent=2))
+        click.echo(json.dumps(_as_json(found), indent=2))
     else:
-        typer.echo("\n".join(_as_text(found, first, second, others)))
-    raise typer.Exit(int(found.messages(Verdict.DIFFERS) > 0))
+        click.echo("\n".join(_as_text(found, first, second, others)))
+    raise SystemExit(int(found.messages(Verdict.DIFFERS) > 0))
 
 
 def _as_json(found: ShadowComparison) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import typer
+import click
 
 from mqdlq.errors import MqDlqError
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.migrations import revision_of
 
 
+@click.command()
 def main() -> None:
     """Create the ledger or bring it up to date; run this once before the services start.
 
@@ -19,11 +20,11 @@ def main() -> None:
     """
     try:
         with open_ledger() as ledger:
-            typer.echo(f"ledger {ledger}: revision {revision_of(ledger.engine)}")
+            click.echo(f"ledger {ledger}: revision {revision_of(ledger.engine)}")
     except MqDlqError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(1) from None
+        click.echo(f"mqdlq: {error}", err=True)
+        raise SystemExit(1) from None
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

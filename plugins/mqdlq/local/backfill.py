@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+import click
 import pendulum
-import typer
 from airflow import settings
 from airflow.cli.cli_parser import get_parser
 from airflow.jobs.job import most_recent_job
@@ -114,7 +114,7 @@ class Backfill:
                 " taken",
             )
         found = found[within[0] : within[-1] + 1]
-        typer.echo(f"{place(queue, queue_manager)}: {_describe(found)}")
+        click.echo(f"{place(queue, queue_manager)}: {_describe(found)}")
         return found
 
 
@@ -223,10 +223,10 @@ def follow(asked: Backfill, backfill_id: int, found: list[Interval], ledger: Led
         for run in runs:
             if run.run_id not in told and run.state in ENDED:
                 text, told[run.run_id] = _end_of(run, asked, ledger)
-                typer.echo(f"{len(told)} of {len(runs)}: {text}")
+                click.echo(f"{len(told)} of {len(runs)}: {text}")
             elif run.run_id in waiting - asking:
                 asking.add(run.run_id)
-                typer.echo(f"{run.run_id} waits for an approval in Airflow")
+                click.echo(f"{run.run_id} waits for an approval in Airflow")
         # Airflow refuses another backfill of the DAG until it has marked this one as complete.
         if is_complete and len(told) == len(runs):
             break
@@ -242,7 +242,7 @@ def follow(asked: Backfill, backfill_id: int, found: list[Interval], ledger: Led
             f" Airflow skips; see the runs of {asked.dag_id} in Airflow, and start the backfill"
             " again",
         )
-    typer.echo(f"Evaluated {_describe(found)}.")
+    click.echo(f"Evaluated {_describe(found)}.")
 
 
 def _state_of(backfill_id: int) -> tuple[list[Any], set[str], bool]:
@@ -281,7 +281,7 @@ def backfill(options: dict[str, Any]) -> int:
     """Do what the options of `mqdlq backfill` say, and return its exit code."""
     conf = {name: options[name] for name in ("rules", "apply", "why") if options[name]}
     if wrong := why_refused(options["handler"], conf):
-        typer.echo(f"mqdlq: {wrong}", err=True)
+        click.echo(f"mqdlq: {wrong}", err=True)
         return USAGE
     since, until = (datetime.fromisoformat(options[name]) for name in ("since", "until"))
     asked = Backfill(load_handler(options["handler"]), since, until, conf)
@@ -291,12 +291,12 @@ def backfill(options: dict[str, Any]) -> int:
             for one in found:
                 if one.snapshots:
                     taken = count(len(one.snapshots), "snapshot")
-                    typer.echo(f"  {one.window}: {taken}, {_messages(one.snapshots)}")
-            typer.echo("Nothing was started.")
+                    click.echo(f"  {one.window}: {taken}, {_messages(one.snapshots)}")
+            click.echo("Nothing was started.")
             return 0
         require_airflow(asked)
         backfill_id = create(asked, found)
-        typer.echo(f"Backfill {backfill_id} of {asked.dag_id} runs, one interval after the other")
+        click.echo(f"Backfill {backfill_id} of {asked.dag_id} runs, one interval after the other")
         follow(asked, backfill_id, found, ledger)
     return 0
 
@@ -306,14 +306,14 @@ def main() -> int:
     try:
         return backfill(json.loads(sys.argv[1]))
     except MqDlqError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
+        click.echo(f"mqdlq: {error}", err=True)
         return 1
     except SQLAlchemyError as error:
         why = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())
-        typer.echo(f"mqdlq: {unusable(why)}", err=True)
+        click.echo(f"mqdlq: {unusable(why)}", err=True)
         return 1
     except KeyboardInterrupt:
-        typer.echo("interrupted; a backfill that has begun continues in Airflow")
+        click.echo("interrupted; a backfill that has begun continues in Airflow")
         return 128 + signal.SIGINT
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 import warnings
 
-import typer
+import click
 
 from mqdlq import directories
 from mqdlq.errors import ConnectionSettingsError, HomeError, MqDlqError
@@ -124,28 +124,28 @@ def _add(descriptor: int) -> None:
     defined = AirflowConnection(**document["connection"])
     is_encrypted = store(defined, replace=document["replace"])
     home = os.environ.get("AIRFLOW_HOME", "")
-    typer.echo(
+    click.echo(
         f"connection {defined.conn_id} is stored in the Airflow of"
         f" {directories.shown(home) if home else 'this environment'}"
     )
     if defined.password and not is_encrypted:
-        typer.echo(
+        click.echo(
             "warning: the password is stored in plain text, because this Airflow has no"
             " [core] fernet_key [MQDLQ-841]",
             err=True,
         )
     if defined.variable in os.environ:
-        typer.echo(
+        click.echo(
             f"warning: {defined.variable} in this environment defines the same connection, and"
             " Airflow prefers it [MQDLQ-842]",
             err=True,
         )
-    typer.echo(f"test it: mqdlq connection test {defined.conn_id}")
+    click.echo(f"test it: mqdlq connection test {defined.conn_id}")
 
 
 def _test(conn_id: str) -> int:
     is_usable, text = permissions.check_connection(read_settings(conn_id), STATE_QUEUE)
-    typer.echo(text)
+    click.echo(text)
     return 0 if is_usable else 1
 
 
@@ -163,7 +163,7 @@ def main() -> int:
             return _test(*arguments)
         _add(int(*arguments))
     except MqDlqError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
+        click.echo(f"mqdlq: {error}", err=True)
         return USAGE if action == "test" else 1
     return 0
 

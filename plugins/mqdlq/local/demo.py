@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError, QueueManagerError
@@ -204,14 +204,14 @@ def _strays(now: datetime, queue_manager: str) -> Iterator[tuple[Message, bytes,
     yield replace(plain, appl_name="unload-zos"), foreign + "host".encode("cp500"), b"MQDEAD  "
 
 
-def main(
-    client: str | None = typer.Option(None, help="The MQ client to use: pymqi or ibmmq."),
-    settings: str | None = typer.Option(
-        None,
-        help="A JSON file with the fields of ConnectionSettings: another queue manager, on which"
-        " include/mqsc/QM1.mqsc has been run.",
-    ),
-) -> None:
+@click.command()
+@click.option("--client", help="The MQ client to use: pymqi or ibmmq.")
+@click.option(
+    "--settings",
+    help="A JSON file with the fields of ConnectionSettings: another queue manager, on which"
+    " include/mqsc/QM1.mqsc has been run.",
+)
+def main(client: str | None, settings: str | None) -> None:
     """Define QM1 if need be, and put the demo's dead letters on its dead-letter queue.
 
     Example: python -m mqdlq.local.demo --client ibmmq
@@ -224,11 +224,11 @@ def main(
             place = _named(Path(settings))
         told, depth = tell(place)
     except MqDlqError as error:
-        typer.echo(f"mqdlq.local.demo: {error}", err=True)
-        raise typer.Exit(1) from error
+        click.echo(f"mqdlq.local.demo: {error}", err=True)
+        raise SystemExit(1) from error
     for what, count in told.items():
-        typer.echo(f"{count:5} messages {what}")
-    typer.echo(f"{depth:5} messages wait on the dead-letter queue of {place.queue_manager}")
+        click.echo(f"{count:5} messages {what}")
+    click.echo(f"{depth:5} messages wait on the dead-letter queue of {place.queue_manager}")
 
 
 def define(name: str) -> None:
@@ -260,4 +260,4 @@ def tell(settings: ConnectionSettings) -> tuple[Counter[str], int]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import typer
+import click
 
 from mqdlq import directories
 from mqdlq.airflow import params
@@ -73,7 +73,7 @@ def _migrate(more: Mapping[str, str]) -> None:
 
 
 def _migrate_metadata(more: Mapping[str, str]) -> None:
-    typer.echo("Preparing Airflow's metadata, this once", err=True)
+    click.echo("Preparing Airflow's metadata, this once", err=True)
     migrated = subprocess.run(
         [sys.executable, "-m", "airflow", "db", "migrate"],
         env=environment({**os.environ, **more}, own_metadata=not names_metadata(more)),
@@ -111,14 +111,14 @@ def run(handler: str, conf: str) -> int:
     migrate()
     code, follower = _run_once(handler, conf)
     while follower and not code:
-        typer.echo("\nWAIT continues: the next run waits for messages that arrive after this one")
+        click.echo("\nWAIT continues: the next run waits for messages that arrive after this one")
         code, follower = _run_once(handler, follower)
     return code
 
 
 def _run_once(handler: str, conf: str) -> tuple[int, str]:
     """Run the DAG once; return the exit code, and the parameters of the run to follow."""
-    follower, task_logs = Follower(typer.echo), TaskLogs(f"mq_dlq_{handler}")
+    follower, task_logs = Follower(click.echo), TaskLogs(f"mq_dlq_{handler}")
     logs = directories.home() / "logs"
     directories.make_private_directory(logs)
     log, unnamed = logs / f"{handler}-{os.getpid()}.log", True  # until Airflow gives the run an id
@@ -148,7 +148,7 @@ def _run_once(handler: str, conf: str) -> tuple[int, str]:
     task_logs.close()
     if airflow.returncode == REFUSED:
         log.unlink()
-        typer.echo(tail[-1], err=True)
+        click.echo(tail[-1], err=True)
         return USAGE, ""
     _conclude(follower, airflow.returncode, tail, log)
     return int(bool(airflow.returncode)), follower.follower
@@ -156,10 +156,10 @@ def _run_once(handler: str, conf: str) -> tuple[int, str]:
 
 def _conclude(follower: Follower, returncode: int, tail: deque[str], log: Path) -> None:
     if returncode and not follower.failures:
-        typer.echo("\n".join(tail))
+        click.echo("\n".join(tail))
     for text in follower.report:
-        typer.echo(f"\n{text}" if "\n" in text else text)
-    typer.echo(f"{'The run failed. ' if returncode else ''}Log: {log}")
+        click.echo(f"\n{text}" if "\n" in text else text)
+    click.echo(f"{'The run failed. ' if returncode else ''}Log: {log}")
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -202,14 +202,14 @@ def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
 def main() -> None:
     """Run with this process's arguments."""
     if wrong := why_refused(sys.argv[1], json.loads(sys.argv[2])):
-        typer.echo(f"--conf: {wrong}", err=True)
+        click.echo(f"--conf: {wrong}", err=True)
         sys.exit(USAGE)
     os.umask(0o077)  # metadata, logs and all that a run writes are their owner's alone
     signal.signal(signal.SIGTERM, _terminate)
     try:
         sys.exit(run(sys.argv[1], sys.argv[2]))
     except KeyboardInterrupt:
-        typer.echo("interrupted; what was under way is settled by the next run")
+        click.echo("interrupted; what was under way is settled by the next run")
         sys.exit(128 + signal.SIGINT)
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-import typer
+import click
 
 from mqdlq import directories
 from mqdlq.controls.evidence.settings import Evidence
@@ -61,32 +61,32 @@ def check(name: str) -> int:
                 targets=targets,
             )
             where = f"queue manager {queue_manager.name} through {queue_manager.client.name}"
-            typer.echo(permissions.describe_stages(found, where, settings.user))
+            click.echo(permissions.describe_stages(found, where, settings.user))
             if older := find_older_ledger(handler, queue_manager):
-                typer.echo(older)
+                click.echo(older)
             own_targets = find_own_targets(handler, table, queue_manager, targets)
             faults = []
             if handler.evidence != Evidence():
                 faults = check_evidence(handler, queue_manager, settings.user)
             for queue in find_queues_without_depth(handler.limits, targets, queue_manager):
-                typer.echo(NO_DEPTH % printable_name(queue))
+                click.echo(NO_DEPTH % printable_name(queue))
     except QueueManagerError as error:
-        typer.echo(permissions.advice(error, settings.user))
+        click.echo(permissions.advice(error, settings.user))
         return 1
     named = ", ".join(targets) or "none"
-    typer.echo(
+    click.echo(
         f"queues the rules put to by name: {named}; queues that only messages name are not checked"
     )
     if any(rule.action in {Action.FWD, Action.RETRY} for rule in as_others):
         where = ", ".join(fixed_targets(as_others, settings.queue_manager))
-        typer.echo(
+        click.echo(
             "rules with PUTAUT(CTX) need +altusr on the queue manager, +passall on their targets"
             f"{f' ({where})' if where else ''}, and +put there of each message's user: not tried"
         )
     for fault in faults:
-        typer.echo(f"evidence: {fault}")
+        click.echo(f"evidence: {fault}")
     for fault in own_targets:
-        typer.echo(fault)
+        click.echo(fault)
     return int(bool(found or faults or older or own_targets))
 
 
@@ -185,5 +185,5 @@ if __name__ == "__main__":
     try:
         sys.exit(check(sys.argv[1]))
     except (ClientNotFoundError, MqDlqError) as error:
-        typer.echo(str(error), err=True)
+        click.echo(str(error), err=True)
         sys.exit(USAGE)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-import typer
+import click
 
 from mqdlq import directories
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
@@ -105,12 +105,12 @@ def main() -> int:
     options = Options(**json.loads(sys.argv[1]))
     try:
         for line in start(options):
-            typer.echo(line)
+            click.echo(line)
     except MqDlqError as error:
-        typer.echo(f"mqdlq: {error}", err=True)
+        click.echo(f"mqdlq: {error}", err=True)
         return 1
     except OSError as error:
-        typer.echo(f"mqdlq: {directories.explain(error)}", err=True)
+        click.echo(f"mqdlq: {directories.explain(error)}", err=True)
         return 1
     return 0
 

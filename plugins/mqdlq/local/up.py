@@ -11,8 +11,8 @@ import sys
 import time
 from typing import Any, Final
 
+import click
 import httpx
-import typer
 
 from mqdlq import directories
 from mqdlq.local.environment import airflow_home, environment, names_metadata
@@ -45,14 +45,14 @@ def up(port: int) -> None:
     services = Services(port)
     migrate(os.environ if names_metadata() else None)
     tell_the_story()
-    typer.echo("Starting Airflow's services: half a minute")
+    click.echo("Starting Airflow's services: half a minute")
     try:
         services.start_all()
     except BaseException:
         stop_all()
         raise
     services.start("feeder", ("-m", "mqdlq.local.up", "--feed"))
-    typer.echo(
+    click.echo(
         f"Airflow is at {services.address}, user {USER}, password {password()}\n"
         f"The page Dead letters is at {Paths(services.address).overview()}\n"
         f"{state_of_the_demo(services.address)}\n"
@@ -124,7 +124,7 @@ def feed() -> None:
 def down() -> None:
     """Stop what was started, and say so."""
     stopped = stop_all()
-    typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+    click.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
 
 
 def main() -> None:
@@ -139,9 +139,9 @@ def main() -> None:
             up(int(os.environ.get("MQDLQ_PORT") or PORT))
     except ServicesError as error:
         if not running():
-            typer.echo(f"make up: {error}; MQDLQ_PORT chooses another port", err=True)
+            click.echo(f"make up: {error}; MQDLQ_PORT chooses another port", err=True)
         else:
-            typer.echo(f"make up: {error}", err=True)
+            click.echo(f"make up: {error}", err=True)
         sys.exit(1)
 
 

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import embedded_mq
-from mqdlq.cli.run import run
+from mqdlq.cli.on_demand import Command, load
 from mqdlq.directories import account
 from mqdlq.local.foreground import TERMINATED
 from tests.support.world import World
@@ -414,8 +413,7 @@ def test_a_watched_process_ends_with_its_children_when_its_parent_ends() -> None
 def test_an_unknown_handler_or_invalid_conf_is_refused_in_one_line(
     place: Place, arguments: list[str], text: str
 ) -> None:
-    app = typer.Typer()
-    app.command()(run)
+    app = load("run", Command("mqdlq.cli.run:run", "Run a handler."))
 
     refused = CliRunner().invoke(app, arguments, env=place.environment())
 

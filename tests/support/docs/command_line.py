@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import click
 import typer
 
 from tests.support.declared_commands import Path, all_commands
@@ -37,7 +38,7 @@ def _summary(command: Any) -> str:
 
 def _section(path: Path, command: Any) -> str:
     name = " ".join(("mqdlq", *path))
-    context = typer.Context(command, info_name=name)
+    context = _context(command, name)
     paragraphs = [part.removeprefix("\b\n") for part in str(command.help).split("\n\n")]
     prose = [" ".join(part.split()) for part in paragraphs if not part.startswith(_EXAMPLES)]
     examples = [part for part in paragraphs if part.startswith(_EXAMPLES)]
@@ -56,13 +57,19 @@ def _section(path: Path, command: Any) -> str:
     )
 
 
+def _context(command: Any, name: str) -> Any:
+    """Return the context of a command of ours, or of one of `mqdlq qm`."""
+    kind = click.Context if isinstance(command, click.Command) else typer.Context
+    return kind(command, info_name=name)
+
+
 def _console(examples: str) -> Iterator[str]:
     yield from ("", "```console")
     yield from (f"$ {line.strip()}" for line in examples.splitlines()[1:])
     yield "```"
 
 
-def _parameters(command: Any, context: typer.Context) -> Iterator[str]:
+def _parameters(command: Any, context: Any) -> Iterator[str]:
     records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
     shown = [record for record in records if record and record[0] != "--help"]
     if not shown:

@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import make_url
-from typer.testing import CliRunner
 
 from mqdlq import directories
 from mqdlq.cli import app

@@ -8,7 +8,7 @@ import sys
 from importlib.metadata import version
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from mqdlq.cli import COMMANDS, app
 from mqdlq.cli.on_demand import Group

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from mqdlq.cli import app
 from mqdlq.mqi.connecting.airflow_connections import environment_connections

@@ -75,7 +75,7 @@ def test_the_demo_fills_the_queue_manager_of_its_settings_file(
     settings = tmp_path / "settings.json"
     settings.write_text('{"queue_manager": "QM7", "transport": "embedded"}', encoding="utf-8")
 
-    demo.main(client=None, settings=str(settings))
+    demo.main(["--settings", str(settings)], standalone_mode=False)
 
     assert "71 messages wait on the dead-letter queue of QM7" in capsys.readouterr().out
     assert embedded_mq.names() == ["QM7"]

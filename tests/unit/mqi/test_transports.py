@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import embedded_mq
 from embedded_mq.cli.app import app as embedded_mq_command
@@ -136,7 +136,7 @@ except ConnectionSettingsError as error:
         ("from mqdlq.cli import app; app(['qm', 'depth', 'QM1'])", "mqdlq: `mqdlq qm`"),
         ("from mqdlq.cli import app; app(['qm'])", "mqdlq: `mqdlq qm`"),
         (
-            "import typer; from mqdlq.local.demo import main; typer.run(main)",
+            "from mqdlq.local.demo import main; main()",
             "mqdlq.local.demo: queue manager QM1 of the demo",
         ),
     ],

@@ -11,9 +11,9 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from mqdlq.cli import app
 from mqdlq.constants import reason_text

@@ -43,7 +43,9 @@ def create(
 
 def mqsc(
     name: QueueManagerName,
-    file: Annotated[Path, typer.Argument(help="The commands; - reads standard input.")] = Path("-"),
+    file: Annotated[
+        Path, typer.Argument(help="The commands; - reads standard input.", metavar="FILE")
+    ] = Path("-"),
 ) -> None:
     """Run MQSC commands.
 
@@ -116,7 +118,8 @@ def status(name: QueueManagerName) -> None:
 def depth(
     name: QueueManagerName,
     queue: Annotated[
-        str | None, typer.Argument(help="The queue; without one, all that hold messages.")
+        str | None,
+        typer.Argument(help="The queue; without one, all that hold messages.", metavar="QUEUE"),
     ] = None,
 ) -> None:
     """Show how many messages are on each queue.

@@ -37,7 +37,7 @@ class Format(StrEnum):
 def put(
     name: QueueManagerName,
     queue: QueueName,
-    text: Annotated[str | None, typer.Argument(help="The body, as text.")] = None,
+    text: Annotated[str | None, typer.Argument(help="The body, as text.", metavar="TEXT")] = None,
     file: Annotated[
         Path | None, typer.Option(help="The body, as bytes; - reads standard input.")
     ] = None,
@@ -147,7 +147,9 @@ def _reason_code(reason: str) -> int:
 def dump(
     name: QueueManagerName,
     queue: QueueName,
-    file: Annotated[Path, typer.Argument(help="A new file; - writes standard output.")],
+    file: Annotated[
+        Path, typer.Argument(help="A new file; - writes standard output.", metavar="FILE")
+    ],
 ) -> None:
     """Write the messages of a queue to a file.
 
@@ -189,7 +191,7 @@ def _write_new(path: Path, lines: Iterable[str]) -> int:
 def load(
     name: QueueManagerName,
     queue: QueueName,
-    file: Annotated[Path, typer.Argument(help="A dump; - reads standard input.")],
+    file: Annotated[Path, typer.Argument(help="A dump; - reads standard input.", metavar="FILE")],
 ) -> None:
     """Put the messages of a dump on a queue.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, BinaryIO, Final
 
-import typer
+import click
 
 from mqdlq import constants
 from mqdlq.cli.files import Format, name_of
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import PasteError
 from mqdlq.headers import ChainedHeader, Description, MessageDescriptor, describe
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, replace_undecodable
@@ -166,8 +167,8 @@ class _Stated:
 
 def decode(
     file: Annotated[
-        typer.FileBinaryRead,
-        typer.Argument(
+        BinaryIO,
+        Argument(
             metavar="FILE",
             help="Hexadecimal digits of a message's body, output of amqsbcg, a file of dmpmqmsg, or"
             " JSON lines of mqdlq qm; - is standard input.",
@@ -176,19 +177,19 @@ def decode(
     *,
     md_format: Annotated[
         str | None,
-        typer.Option(metavar="F", help=f"MQMD.Format; {_FORMAT} where the input has no MQMD."),
+        Option(metavar="F", help=f"MQMD.Format; {_FORMAT} where the input has no MQMD."),
     ] = None,
     md_encoding: Annotated[
         int | None,
-        typer.Option(metavar="N", help=f"MQMD.Encoding; {_ENCODING} where it has none."),
+        Option(metavar="N", help=f"MQMD.Encoding; {_ENCODING} where it has none."),
     ] = None,
     md_ccsid: Annotated[
         int | None,
-        typer.Option(metavar="N", help=f"MQMD.CodedCharSetId; {_CCSID} where it has none."),
+        Option(metavar="N", help=f"MQMD.CodedCharSetId; {_CCSID} where it has none."),
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
     show_payload: Annotated[
-        bool, typer.Option("--show-payload", help="Show the payload, too, not only its length.")
+        bool, Option("--show-payload", help="Show the payload, too, not only its length.")
     ] = False,
 ) -> None:
     """Implement `mqdlq decode`.
@@ -205,14 +206,14 @@ def decode(
     try:
         messages = read_pasted(as_text(file.read()), name_of(file))
     except PasteError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(1) from None
+        click.echo(error, err=True)
+        raise SystemExit(1) from None
     for number, message in enumerate(messages):
         found = _described(message, stated)
         if output is Format.JSON:
-            typer.echo(json.dumps(_as_json(message, found, show_payload)))
+            click.echo(json.dumps(_as_json(message, found, show_payload)))
         else:
-            typer.echo("\n" * bool(number) + drawn(message, found, show_payload))
+            click.echo("\n" * bool(number) + drawn(message, found, show_payload))
 
 
 def _described(message: PastedMessage, stated: _Stated) -> Description:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, BinaryIO, Final
 
-import typer
+import click
 
 from mqdlq import directories, lake
 from mqdlq.cli.files import STANDARD_INPUT, Format, QueueKindOption, parse_table
@@ -23,6 +23,7 @@ from mqdlq.cli.messages.sources import (
     queue_messages,
     snapshot_messages,
 )
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.cli.queue_managers import (
     Address,
     CcdtOption,
@@ -63,43 +64,41 @@ class SourceError(MqDlqError, ValueError):
 def explain(
     source: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="SOURCE",
             help="A file (- is standard input), a snapshot's id, or a queue manager.",
         ),
     ],
     queue: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="QUEUE",
             help="The queue of a queue manager; else the table's INPUTQ, else DEADQ.",
             show_default=False,
         ),
     ] = "",
     *,
-    rules: Annotated[typer.FileBinaryRead, typer.Option(metavar="PATH", help="The rules table.")],
+    rules: Annotated[BinaryIO, Option(metavar="PATH", help="The rules table.")],
     number: Annotated[
         list[int] | None,
-        typer.Option(
-            "--message", metavar="NUMBER", help="Only the message of this number; repeatable."
-        ),
+        Option("--message", metavar="NUMBER", help="Only the message of this number; repeatable."),
     ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="HEX",
             help="Only the message with this message_key, or its beginning; repeatable.",
         ),
     ] = None,
     msg_id: Annotated[
         list[str] | None,
-        typer.Option(metavar="HEX", help="Only messages with this MsgId; repeatable."),
+        Option(metavar="HEX", help="Only messages with this MsgId; repeatable."),
     ] = None,
     nul_as_blank: Annotated[
-        bool, typer.Option("--nul-as-blank", help="Compare NULs as blanks; IBM's handler does not.")
+        bool, Option("--nul-as-blank", help="Compare NULs as blanks; IBM's handler does not.")
     ] = False,
     queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
     transport: TransportOption = None,
     host: HostOption = "",
     port: PortOption = 1414,
@@ -139,14 +138,14 @@ def explain(
         with _opened(source, queue, table, address) as messages:
             for message in _warned(selection.of(messages), source, table):
                 values = with_nuls_as_blanks(message.values) if nul_as_blank else message.values
-                typer.echo(_explained(message, table, values, output))
+                click.echo(_explained(message, table, values, output))
     except (SourceError, ConnectionSettingsError) as error:
-        typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(f"mqdlq: {error}", err=True)
+        raise SystemExit(USAGE) from None
     except MqDlqError as error:
         is_placed = isinstance(error, ValueError)
-        typer.echo(error if is_placed else f"mqdlq: {error}", err=True)
-        raise typer.Exit(1) from None
+        click.echo(error if is_placed else f"mqdlq: {error}", err=True)
+        raise SystemExit(1) from None
 
 
 def _digits(option: str, given: list[str] | None, most: int) -> tuple[str, ...]:
@@ -212,7 +211,7 @@ def _warned(messages: Iterator[Message], source: str, table: RulesTable) -> Iter
 
 
 def _warn(text: str) -> None:
-    typer.echo(text, err=True)
+    click.echo(text, err=True)
 
 
 def _explained(message: Message, table: RulesTable, values: Any, output: Format) -> str:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
-import typer
+import click
 
 from mqdlq.cli.files import STANDARD_INPUT, YAML, review_table
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.directories import check_input
 from mqdlq.rules import CheckResult, Diagnostic, Severity
 
@@ -102,15 +103,13 @@ class Checked:
 def check(
     paths: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="PATH",
             help="A rules table, a handler's YAML file, or a directory of both; - is a table on"
             " standard input.",
         ),
     ],
-    output: Annotated[
-        CheckFormat, typer.Option("--format", help="How to write it.")
-    ] = CheckFormat.TEXT,
+    output: Annotated[CheckFormat, Option("--format", help="How to write it.")] = CheckFormat.TEXT,
 ) -> None:
     """Implement `mqdlq rules check`.
 
@@ -127,15 +126,15 @@ def check(
     """
     results = _checked(_files(paths))
     if output is CheckFormat.JSON:
-        typer.echo(json.dumps({"files": [_as_json(result) for result in results]}, indent=2))
+        click.echo(json.dumps({"files": [_as_json(result) for result in results]}, indent=2))
     elif output is CheckFormat.SARIF:
         found = (diagnostic for result in results for diagnostic in result.diagnostics)
-        typer.echo(json.dumps(sarif_log(found), indent=2))
+        click.echo(json.dumps(sarif_log(found), indent=2))
     else:
         for result in results:
-            typer.echo(_as_text(result))
+            click.echo(_as_text(result))
     if not all(result.is_valid for result in results):
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 def _files(paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
@@ -148,13 +147,13 @@ def _files(paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         if found[0].is_dir():
             found = [one for end in ("yaml", "rules") for one in sorted(found[0].glob(f"*.{end}"))]
             if not found:
-                raise typer.BadParameter(f"'{path}' holds neither *.yaml nor *.rules")
+                raise click.BadParameter(f"'{path}' holds neither *.yaml nor *.rules")
         for file in found:
             try:
                 check_input(file)
                 yield str(file), file.read_bytes()
             except OSError as error:
-                raise typer.BadParameter(f"'{file}': {error.strerror}") from None
+                raise click.BadParameter(f"'{file}': {error.strerror}") from None
 
 
 def _checked(files: Iterable[tuple[str, bytes]]) -> list[Checked]:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
-import typer
+import click
 from jinja2 import Environment
 
 from mqdlq import directories, lake
 from mqdlq.cli.files import QueueKindOption, name_of, parse_table
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.model import QueueKind
@@ -119,22 +120,22 @@ def since(text: str) -> timedelta:
     units = {"h": "hours", "d": "days", "w": "weeks"}
     match = re.fullmatch(r"([1-9]\d{0,4})([hdw])", text)
     if not match:
-        raise typer.BadParameter(f"expected a number and h, d or w, as in 30d; found {text!r}")
+        raise click.BadParameter(f"expected a number and h, d or w, as in 30d; found {text!r}")
     return timedelta(**{units[match[2]]: int(match[1])})
 
 
 Since = Annotated[
     timedelta | None,
-    typer.Option(
+    Option(
         "--since",
         metavar="30d",
-        parser=since,
+        type=since,
         help="All snapshots in the lake taken since then: hours (h), days (d) or weeks (w).",
     ),
 ]
 Snapshots = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--snapshot",
         metavar="ID|DIR",
         help="A snapshot whose messages to ask about, by its id or its directory; repeatable.",
@@ -143,20 +144,16 @@ Snapshots = Annotated[
 
 
 def diff(
-    old: Annotated[
-        typer.FileBinaryRead, typer.Argument(metavar="OLD", help="The table as it was.")
-    ],
-    new: Annotated[typer.FileBinaryRead, typer.Argument(metavar="NEW", help="The table as it is.")],
+    old: Annotated[BinaryIO, Argument(metavar="OLD", help="The table as it was.")],
+    new: Annotated[BinaryIO, Argument(metavar="NEW", help="The table as it is.")],
     snapshots: Snapshots = None,
     back: Since = None,
-    output: Annotated[
-        DiffFormat, typer.Option("--format", help="How to write it.")
-    ] = DiffFormat.TEXT,
+    output: Annotated[DiffFormat, Option("--format", help="How to write it.")] = DiffFormat.TEXT,
     *,
     queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
     spark: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--spark/--no-spark",
             help=f"Whether to compare in Spark; without, it is used above {HERE_UP_TO} messages.",
         ),
@@ -187,16 +184,16 @@ def diff(
 
             asked = treatments_in(before, after, stored, _submit if in_spark else None)
     except (RulesError, LakeError) as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(error, err=True)
+        raise SystemExit(USAGE) from None
     found, names = compare(before, after), (name_of(old), name_of(new))
     if output is DiffFormat.JSON:
-        typer.echo(json.dumps(_as_json(found, asked), indent=2))
+        click.echo(json.dumps(_as_json(found, asked), indent=2))
     elif output is DiffFormat.HTML:
-        typer.echo(diff_page(names, _as_text(names, found, None), asked), nl=False)
+        click.echo(diff_page(names, _as_text(names, found, None), asked), nl=False)
     else:
-        typer.echo("\n".join(_as_text(names, found, asked)))
-    raise typer.Exit(int(not found.is_same))
+        click.echo("\n".join(_as_text(names, found, asked)))
+    raise SystemExit(int(not found.is_same))
 
 
 def _warn_of_unstored(tables: Sequence[RulesTable], stored: Sequence[Snapshot]) -> None:
@@ -204,7 +201,7 @@ def _warn_of_unstored(tables: Sequence[RulesTable], stored: Sequence[Snapshot]) 
     texts = [snapshot.manifest.rules_text for snapshot in stored]
     found = {what for table in tables for what in find_unstored(freeze(table), texts)}
     if found:
-        typer.echo(
+        click.echo(
             f"mqdlq: warning: not all snapshots have {listed(sorted(found), 'and')}, which matches"
             " no message there",
             err=True,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
-import typer
+import click
 
 from mqdlq.cli import files
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.handlers import to_table, to_yaml
 from mqdlq.rules import RulesError, format_table
 
@@ -21,11 +22,11 @@ class Form(StrEnum):
 
 def format_tables(
     tables: Annotated[
-        list[typer.FileBinaryRead],
-        typer.Argument(metavar="PATH", help="- formats standard input to standard output."),
+        list[BinaryIO],
+        Argument(metavar="PATH", help="- formats standard input to standard output."),
     ],
     only_check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; say which files would change.")
+        bool, Option("--check", help="Write nothing; say which files would change.")
     ] = False,
 ) -> None:
     """Implement `mqdlq rules format`.
@@ -42,38 +43,38 @@ def format_tables(
       mqdlq rules format --check include/rules/*.rules
     """
     ends = [_format(table, only_check=only_check) for table in tables]
-    raise typer.Exit(max(ends))
+    raise SystemExit(max(ends))
 
 
-def _format(file: typer.FileBinaryRead, *, only_check: bool) -> int:
+def _format(file: BinaryIO, *, only_check: bool) -> int:
     data, name = file.read(), files.name_of(file)
     try:
         canonical = files.encoded(format_table(data, name))
     except RulesError as error:
-        typer.echo(f"{error}\n{name}: refused, nothing is written", err=True)
+        click.echo(f"{error}\n{name}: refused, nothing is written", err=True)
         return 1
     changes = canonical != data
     if only_check:
-        typer.echo(f"{name}: {'would be changed' if changes else 'is canonical'}")
+        click.echo(f"{name}: {'would be changed' if changes else 'is canonical'}")
         return int(changes)
     if name == files.STANDARD_INPUT:
-        typer.echo(canonical, nl=False)
+        click.echo(canonical, nl=False)
         return 0
     if changes:
         files.replace_content(name, canonical)
-    typer.echo(f"{name}: {'formatted' if changes else 'is canonical already'}")
+    click.echo(f"{name}: {'formatted' if changes else 'is canonical already'}")
     return 0
 
 
 def convert(
     file: Annotated[
-        typer.FileBinaryRead,
-        typer.Argument(
+        BinaryIO,
+        Argument(
             metavar="PATH",
             help="A rules table or, to convert to one, a YAML file; - is standard input.",
         ),
     ],
-    to: Annotated[Form, typer.Option("--to", help="The form to write.")],
+    to: Annotated[Form, Option("--to", help="The form to write.")],
 ) -> None:
     """Implement `mqdlq rules convert`.
 
@@ -89,6 +90,6 @@ def convert(
     try:
         converted = to_yaml(data, name) if to is Form.YAML else to_table(data, name)
     except RulesError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(1) from None
-    typer.echo(files.encoded(converted), nl=False)
+        click.echo(error, err=True)
+        raise SystemExit(1) from None
+    click.echo(files.encoded(converted), nl=False)

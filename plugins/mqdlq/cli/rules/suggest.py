@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-import typer
+import click
 
+from mqdlq.cli.parameters import Option
 from mqdlq.cli.rules.diff import USAGE, Since, Snapshots, stored_snapshots
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
@@ -21,12 +22,13 @@ def suggest(
     back: Since = None,
     parking_queue: Annotated[
         str,
-        typer.Option(
+        Option(
             "--parking-queue", metavar="QUEUE", help="Forward messages that a retry cannot help."
         ),
     ] = "",
     at_most: Annotated[
-        int, typer.Option("--causes", min=1, help="Give so many causes their own rule.")
+        int,
+        Option("--causes", type=click.IntRange(min=1), help="Give so many causes their own rule."),
     ] = 50,
 ) -> None:
     """Implement `mqdlq rules suggest`.
@@ -43,20 +45,20 @@ def suggest(
       mqdlq rules suggest --since 30d --parking-queue APP.PARKED > include/rules/draft.rules
     """
     if not snapshots and not back:
-        raise typer.BadParameter("name snapshots by --snapshot, or say how far back by --since")
+        raise click.BadParameter("name snapshots by --snapshot, or say how far back by --since")
     try:
         stored = _of_dead_letter_queues(snapshots or (), back)
         text = draft_table(
             *rank_causes(stored, at_most), snapshots=len(stored), parking_queue=parking_queue
         )
     except LakeError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(USAGE) from None
+        click.echo(error, err=True)
+        raise SystemExit(USAGE) from None
     found = check(text.encode(), "<draft>")
     if found.table is None:
-        typer.echo(RulesError(found.diagnostics), err=True)
-        raise typer.Exit(USAGE)
-    typer.echo(text, nl=False)
+        click.echo(RulesError(found.diagnostics), err=True)
+        raise SystemExit(USAGE)
+    click.echo(text, nl=False)
 
 
 def _of_dead_letter_queues(named: list[str] | tuple[()], back: timedelta | None) -> list[Snapshot]:
@@ -71,7 +73,7 @@ def _of_dead_letter_queues(named: list[str] | tuple[()], back: timedelta | None)
     if not usable:
         _refuse_backout_queue(stored[0])
     if left_out := len(stored) - len(usable):
-        typer.echo(f"left out: {count(left_out, 'snapshot')} of backout queues", err=True)
+        click.echo(f"left out: {count(left_out, 'snapshot')} of backout queues", err=True)
     return usable
 
 

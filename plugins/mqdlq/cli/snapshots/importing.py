@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, BinaryIO, Final
 
-import typer
+import click
 
 from mqdlq import directories, lake
 from mqdlq.cli.files import YAML, Format, name_of, review_table
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError
 from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.model import QueueKind
@@ -51,27 +52,27 @@ class _Paste:
 
 def import_snapshot(
     pastes: Annotated[
-        list[typer.FileBinaryRead],
-        typer.Argument(
+        list[BinaryIO],
+        Argument(
             metavar="PASTE", help="Output of amqsbcg or files of dmpmqmsg; - is standard input."
         ),
     ],
     *,
-    queue_manager: Annotated[str, typer.Option(metavar="QM", help="The snapshot's queue manager.")],
-    queue: Annotated[str, typer.Option(metavar="Q", help="The snapshot's queue.")],
+    queue_manager: Annotated[str, Option(metavar="QM", help="The snapshot's queue manager.")],
+    queue: Annotated[str, Option(metavar="Q", help="The snapshot's queue.")],
     rules: Annotated[
-        typer.FileBinaryRead | None,
-        typer.Option(metavar="PATH", help="The rules table an evaluation is to take."),
+        BinaryIO | None,
+        Option(metavar="PATH", help="The rules table an evaluation is to take."),
     ] = None,
     taken_at: Annotated[
         datetime | None,
-        typer.Option(
+        Option(
             metavar="TIME",
-            formats=["%Y-%m-%dT%H:%M:%SZ"],
+            type=click.DateTime(["%Y-%m-%dT%H:%M:%SZ"]),
             help="When the messages were dumped, as 2026-11-21T12:00:00Z; now, if not given.",
         ),
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
 ) -> None:
     """Implement `mqdlq snapshots import`.
 
@@ -88,14 +89,14 @@ def import_snapshot(
         found = [_read(paste) for paste in pastes]
         manifest, directory = _written(place, found, at, frozen)
     except MqDlqError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(1) from None
+        click.echo(error, err=True)
+        raise SystemExit(1) from None
     if output is Format.JSON:
         shown = {"snapshot_id": manifest.snapshot_id, "directory": directory}
-        typer.echo(json.dumps(shown | {"messages": manifest.messages}))
+        click.echo(json.dumps(shown | {"messages": manifest.messages}))
         return
-    typer.echo(f"snapshot {manifest.snapshot_id}: {manifest.messages} messages in {directory}")
-    typer.echo(_REHEARSAL)
+    click.echo(f"snapshot {manifest.snapshot_id}: {manifest.messages} messages in {directory}")
+    click.echo(_REHEARSAL)
 
 
 def _checked_names(*names: str) -> tuple[str, str]:
@@ -109,7 +110,7 @@ def _checked_names(*names: str) -> tuple[str, str]:
     return queue_manager, queue
 
 
-def _frozen(file: typer.FileBinaryRead | None) -> _Rules:
+def _frozen(file: BinaryIO | None) -> _Rules:
     """Return a table as a run would freeze it: a file as it is, YAML as its canonical print."""
     if file is None:
         return _Rules("", "")
@@ -125,7 +126,7 @@ def _frozen(file: typer.FileBinaryRead | None) -> _Rules:
     return _Rules(table.digest, text or freeze(table), table.queue_kind)
 
 
-def _read(file: typer.FileBinaryRead) -> _Paste:
+def _read(file: BinaryIO) -> _Paste:
     data, name = file.read(), name_of(file)
     messages = []
     for message in read_pasted(as_text(data), name):

@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Annotated, Any, Final
 
-import typer
+import click
 
 from mqdlq import directories, lake
 from mqdlq.causes import COLUMNS, count_causes
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.cli.snapshots.causes import causes_as_json, causes_table
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import Snapshot, storage
@@ -24,7 +25,7 @@ from mqdlq.stages.snapshot import find_reasons_to_keep, prune_snapshots
 from mqdlq.words import moment, place, visible
 
 USAGE: Final = 2
-Output = Annotated[Format, typer.Option("--format", help="How to write it.")]
+Output = Annotated[Format, Option("--format", help="How to write it.")]
 
 
 def list_snapshots(output: Output = Format.TEXT) -> None:
@@ -45,16 +46,16 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
         raise _failure(error) from None
     if output is Format.JSON:
         listed = [_as_json(one, kept) for one in found]
-        typer.echo(json.dumps({"snapshots": listed}, indent=2))
+        click.echo(json.dumps({"snapshots": listed}, indent=2))
     elif not found:
-        typer.echo(f"no snapshots in {directories.lake()}")
+        click.echo(f"no snapshots in {directories.lake()}")
     else:
-        typer.echo("\n".join(_listed(found, kept)))
+        click.echo("\n".join(_listed(found, kept)))
 
 
 def show(
     snapshot: Annotated[
-        str, typer.Argument(metavar="ID|DIR", help="A snapshot, by its id or its directory.")
+        str, Argument(metavar="ID|DIR", help="A snapshot, by its id or its directory.")
     ],
     output: Output = Format.TEXT,
 ) -> None:
@@ -77,24 +78,24 @@ def show(
             "causes": causes_as_json(causes),
             "settled_outcomes": dict(settled),
         }
-        typer.echo(json.dumps(shown, indent=2))
+        click.echo(json.dumps(shown, indent=2))
         return
-    typer.echo("\n".join(_facts(found, settled)))
+    click.echo("\n".join(_facts(found, settled)))
     if causes:
-        typer.echo()
+        click.echo()
         console().print(causes_table(causes))
 
 
 def prune(
     keep: Annotated[
-        int | None, typer.Option(min=1, help="How many snapshots of each queue are kept.")
+        int | None,
+        Option(type=click.IntRange(min=1), help="How many snapshots of each queue are kept."),
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(min=0, help="For how many days snapshots are kept.")
+        float | None,
+        Option(type=click.FloatRange(min=0), help="For how many days snapshots are kept."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be removed.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be removed.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
     """Implement `mqdlq snapshots prune`.
@@ -107,8 +108,8 @@ def prune(
       mqdlq snapshots prune --keep 20 --keep-days 30
     """
     if keep is None and keep_days is None:
-        typer.echo("mqdlq: say how many to keep: --keep N, --keep-days D, or both", err=True)
-        raise typer.Exit(USAGE)
+        click.echo("mqdlq: say how many to keep: --keep N, --keep-days D, or both", err=True)
+        raise SystemExit(USAGE)
     try:
         is_lake = bool(lake.finished_snapshots(directories.lake()))
         with open_ledger(create=is_lake) as ledger:
@@ -125,20 +126,20 @@ def prune(
     if output is Format.JSON:
         removed = [one.manifest.snapshot_id for one in pruned.removed]
         kept = [{"snapshot_id": o.manifest.snapshot_id, "why": why} for o, why in pruned.kept]
-        typer.echo(json.dumps({"removed": removed, "kept": kept, "dry_run": dry_run}, indent=2))
+        click.echo(json.dumps({"removed": removed, "kept": kept, "dry_run": dry_run}, indent=2))
         return
     word = "would be removed" if dry_run else "removed"
     for one in pruned.removed:
-        typer.echo(f"{word}: {one.manifest.snapshot_id} of {place(one.queue[1], one.queue[0])}")
+        click.echo(f"{word}: {one.manifest.snapshot_id} of {place(one.queue[1], one.queue[0])}")
     for one, why in pruned.kept:
-        typer.echo(f"kept: {one.manifest.snapshot_id}: {why}")
+        click.echo(f"kept: {one.manifest.snapshot_id}: {why}")
     if not pruned.removed:
-        typer.echo(f"nothing {word}")
+        click.echo(f"nothing {word}")
 
 
-def _failure(error: MqDlqError) -> typer.Exit:
-    typer.echo(f"mqdlq: {error}", err=True)
-    return typer.Exit(1)
+def _failure(error: MqDlqError) -> SystemExit:
+    click.echo(f"mqdlq: {error}", err=True)
+    return SystemExit(1)
 
 
 def _settled(directory: str) -> Counter[str]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+import click
 
 from mqdlq import directories, lake
+from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import LakeError, MqDlqError
 from mqdlq.stages.snapshot.capture import read_payloads
 
@@ -19,20 +20,20 @@ _PRIVATE_FILE: Final = 0o600
 
 def write_payload(
     snapshot: Annotated[
-        str, typer.Argument(metavar="ID|DIR", help="A snapshot, by its id or its directory.")
+        str, Argument(metavar="ID|DIR", help="A snapshot, by its id or its directory.")
     ],
     to: Annotated[
-        Path, typer.Option(help="The directory to write to; it is created if it does not exist.")
+        Path, Option(help="The directory to write to; it is created if it does not exist.")
     ],
     message: Annotated[
         list[int] | None,
-        typer.Option(
+        Option(
             metavar="NUMBER", help="Only this message, by its number in the snapshot; repeatable."
         ),
     ] = None,
     key_connection: Annotated[
         str | None,
-        typer.Option(help="The Airflow connection with the key, where the payload is encrypted."),
+        Option(help="The Airflow connection with the key, where the payload is encrypted."),
     ] = None,
 ) -> None:
     """Implement `mqdlq snapshots payload`.
@@ -50,9 +51,9 @@ def write_payload(
             directory = lake.find_snapshot(directories.lake(), directory)
         written = _write(directory, to, message or (), _keys(key_connection))
     except (MqDlqError, OSError) as error:
-        typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(1) from None
-    typer.echo(f"{written} payloads written to {to}")
+        click.echo(f"mqdlq: {error}", err=True)
+        raise SystemExit(1) from None
+    click.echo(f"{written} payloads written to {to}")
 
 
 def _write(directory: str, to: Path, wanted: Sequence[int], keys: dict[str, bytes]) -> int:

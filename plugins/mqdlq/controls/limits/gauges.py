@@ -242,7 +242,7 @@ class Gauges:
         gauges = list[Gauge]()
         for key, amount in rates.limited():
             burst = rates.burst_messages if key.counts is Counted.MESSAGES else amount
-            number = f"{amount:g}" if isinstance(amount, float) else amount
+            number = f"{amount:g}" if amount % 1 else f"{amount:.0f}"
             limit = f"{number} {key.counts} a {key.period} (limits: {key.name})"
             why = f"the limit of {name} is {limit}"
             meter, rate = Meter(subject, key.meter), Rate(amount / key.seconds, burst)

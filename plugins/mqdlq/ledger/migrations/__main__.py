@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import redirect_stdout
 from io import StringIO
 
-import typer
+import click
 from alembic import command
 from alembic.script import Script
 
@@ -17,6 +17,8 @@ from mqdlq.ledger.database import connect_to, to_migrate
 from mqdlq.ledger.migrations import alembic_config, migrate, revisions
 
 
+@click.command()
+@click.argument("message")
 def main(message: str) -> None:
     """Write the next revision into `versions`; MESSAGE says what it does, as a commit would."""
     engine = connect_to("sqlite://")
@@ -26,8 +28,8 @@ def main(message: str) -> None:
         config = alembic_config(connection)
         written = command.revision(config, message, autogenerate=True, rev_id=number)
     assert isinstance(written, Script)  # noqa: S101 (it is a list only where there are branches)
-    typer.echo(written.path)
+    click.echo(written.path)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft7Validator
-from typer.testing import CliRunner
 
 from mqdlq.cli import app
 

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from mqdlq.cli import app
 from mqdlq.ledger import Protection
