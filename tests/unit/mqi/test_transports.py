@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 import embedded_mq
 from embedded_mq.cli.app import app as embedded_mq_command
