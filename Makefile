@@ -23,7 +23,7 @@ READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel matrix clean java
+.PHONY: help set-up setup run up down test test-changed test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel matrix clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom rehearse
 .PHONY: prove proved-on compose-prove release-check release-notes release-image
 
@@ -44,7 +44,7 @@ down: $(READY)  ## stop what `make up` started
 	@$(BIN)/python -m mqdlq.local.up --down
 
 # Tests compile once, and not in each process: where the environment forbids bytecode, this allows it.
-coverage test test-fast: export PYTHONDONTWRITEBYTECODE =
+coverage test test-changed test-fast: export PYTHONDONTWRITEBYTECODE =
 
 # In the order of the directories, the files of minutes come first, and both processes end together.
 test: coverage  ## every test that needs neither Docker nor IBM MQ
@@ -57,6 +57,9 @@ coverage: $(READY)  ## the tests of rules, headers, plan and units of work, whic
 test-fast: $(READY)  ## the quick tests: no Airflow, no JVM, no kills
 	$(BIN)/pytest --quiet --ignore tests/airflow --ignore tests/e2e --ignore tests/spark \
 	  -m "not airflow and not slow" -n $(TEST_PROCESSES) --dist worksteal
+
+test-changed: $(READY)  ## the tests that changes since SINCE=HEAD touch, but the long ones
+	@$(BIN)/python -m tests.support.changed $(or $(SINCE),HEAD) --quiet -m "not long"
 
 # mutmut takes modules to be named by their paths below src. It goes on where it was interrupted.
 mutate: $(READY)  ## change one expression of that code after another: hours, or MUTANTS='mqdlq.plan.*'
