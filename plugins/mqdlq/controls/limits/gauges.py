@@ -241,8 +241,9 @@ class Gauges:
         """Return the gauges of rates; the burst of bytes is what the rate allows in its period."""
         gauges = list[Gauge]()
         for key, amount in rates.limited():
-            burst = rates.burst_messages if key.counts is Counted.MESSAGES else amount
-            number = f"{amount:g}" if amount % 1 else f"{amount:.0f}"
+            are_messages = key.counts is Counted.MESSAGES
+            burst = rates.burst_messages if are_messages else amount
+            number = f"{amount:g}" if are_messages else f"{amount:.0f}"
             limit = f"{number} {key.counts} a {key.period} (limits: {key.name})"
             why = f"the limit of {name} is {limit}"
             meter, rate = Meter(subject, key.meter), Rate(amount / key.seconds, burst)
