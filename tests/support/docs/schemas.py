@@ -102,6 +102,13 @@ def _records() -> Iterator[str]:
     records = [found for found in declared if isinstance(found, type) and is_dataclass(found)]
     records.sort(key=lambda found: found is not report_records.Report)  # the document first
     for found in records:
-        if found.__module__.startswith((report_records.__name__, "mqdlq.controls.")):
+        modules = (report_records.__name__, "mqdlq.controls.")
+        if found.__module__.startswith(modules) and not found.__subclasses__():
             rows = ((f"`{field.name}`", f"`{field.type}`") for field in fields(found))
-            yield f"### {found.__name__}\n\n{getdoc(found)}\n\n{table(('key', 'type'), rows)}\n"
+            yield f"### {found.__name__}\n\n{_about(found)}\n\n{table(('key', 'type'), rows)}\n"
+
+
+def _about(record: type) -> str:
+    """Return what a record says of itself, and what the one that it extends says of its fields."""
+    own, *others = (getdoc(one) or "" for one in (record, *record.__bases__) if is_dataclass(one))
+    return "\n\n".join([own, *(text.partition("\n\n")[2] for text in others)])

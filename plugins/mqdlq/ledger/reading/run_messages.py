@@ -60,13 +60,23 @@ class RunCounts:
 
     `only_dry_run` counts by action the messages that nothing but the dry run kept from being acted
     on. `known_since` counts by booked outcome the messages of which a later run learned how they
-    ended. `listed` messages are in the plan, or were listed since.
+    ended. `listed` messages are in the plan, or were listed since. `last_at` is the time of the
+    last outcome.
     """
 
     booked: Counter[Settled]
     only_dry_run: Counter[str]
     known_since: Counter[Outcome]
     listed: int
+    last_at: datetime | None = None
+
+    @property
+    def outcomes(self) -> Counter[Outcome]:
+        """How many messages have which outcome."""
+        counted: Counter[Outcome] = Counter()
+        for how, number in self.booked.items():
+            counted[how.outcome] += number
+        return counted
 
     @property
     def unbooked(self) -> int:
@@ -83,10 +93,13 @@ class RunMessages(Repository):
         kinds = [outcomes.c[name] for name in names]
         is_dry = (outcomes.c.outcome == Outcome.NOT_ATTEMPTED) & (outcomes.c.why == DRY_RUN)
         own = outcomes.c.run_id == run_id
-        query = select(*kinds, is_dry.label("is_dry"), func.count().label("number")).where(own)
+        numbers = (func.count().label("number"), func.max(outcomes.c.at).label("last_at"))
+        query = select(*kinds, is_dry.label("is_dry"), *numbers).where(own)
         booked: Counter[Settled] = Counter()
         dry: Counter[str] = Counter()
+        last_at: datetime | None = None
         for row in self._all(query.group_by(*kinds, is_dry)):
+            last_at = max(last_at or row["last_at"], row["last_at"])
             booked[Settled(*(row[name] for name in names))] += row["number"]
             if row["is_dry"]:
                 dry[row["action"]] += row["number"]
@@ -104,7 +117,7 @@ class RunMessages(Repository):
         )
         known = Counter({row["outcome"]: int(row["number"]) for row in self._all(corrected)})
         listed = select(func.count()).where(run_messages.c.run_id == run_id)
-        return RunCounts(booked, dry, known, int(next(iter(self._values(listed)))))
+        return RunCounts(booked, dry, known, int(next(iter(self._values(listed)))), last_at)
 
     def unbooked(self, run_id: str) -> array[int]:
         """Return the browse_seqs of the listed messages without an outcome, in order."""

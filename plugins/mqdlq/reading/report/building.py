@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import datetime
 
-from mqdlq.controls.loops.report import return_rows
-from mqdlq.controls.ramp.report import ramp_rows
-from mqdlq.controls.repair.report import repair_rows
 from mqdlq.failures import Failure, left_no_word
 from mqdlq.ledger import Ledger, SinceSnapshot
-from mqdlq.model import AttemptState
 from mqdlq.reading.report.commands import with_commands
 from mqdlq.reading.report.expiry import count_expired
-from mqdlq.reading.report.grouping import Gathered, gather
+from mqdlq.reading.report.grouping import gather
 from mqdlq.reading.report.needs_attention import GroupedMessages
 from mqdlq.reading.report.report_records import Report, Resolution, RunFacts
 from mqdlq.reading.report.report_sources import Sources, read_sources
-from mqdlq.reading.report.rule_counts import rule_rows
+from mqdlq.reading.report.run_reading import read_run
 from mqdlq.reading.report.verdict import account_of, is_untouched, judge
 from mqdlq.words import count
 
@@ -49,30 +45,26 @@ def read_report(
     stages = ordered(stages)
     sources = read_sources(run_id, ledger, lake_root)
     sources, gathered = gather(replace(sources, since=since or SinceSnapshot()), ledger)
-    tally = gathered.tally()
+    counts = ledger.run_messages.counts(run_id)
+    tally = gathered.tally(counts)
     failures = all_failures(stages, failures)
     # A run that failed before it touched anything has nothing to account for.
     has_account = not (failures and is_untouched(sources, tally))
     account = account_of(sources, tally) if has_account else None
-    verdict, headline, why = judge(sources, tally, account, stages, failures)
+    judgement = judge(sources, tally, account, stages, failures)
+    reading = read_run(run_id, sources, counts, judgement, account, ledger=ledger)
     attention, unaccounted = gathered.attention, gathered.unaccounted
     if sources.snapshot is not None and account is None:
         unaccounted = GroupedMessages()  # their causes are listed, and none is missing
-    rules = rule_rows(gathered.rules, sources)
-    listed, missing, states = attention.rows(), unaccounted.rows(), gathered.attempts
+    listed, missing = attention.rows(), unaccounted.rows()
     return Report(
-        verdict=verdict,
-        headline=headline,
-        why=why,
-        run=_run_facts(run_id, sources, gathered),
+        **reading.reading(),
+        run=_run_facts(run_id, sources, counts.last_at, ledger),
         stages=stages,
         failures=failures,
         troubles=sources.troubles,
         snapshot=sources.snapshot,
         plan=sources.plan,
-        account=account,
-        rules=rules,
-        failed_rules=gathered.rule_attempts.failed(rules, sources),
         causes=gathered.cause_groups(),
         needs_attention=attention.messages,
         attention_groups=with_commands(attention.groups(), sources.run),
@@ -81,17 +73,10 @@ def read_report(
         unaccounted_groups=with_commands(unaccounted.groups(), sources.run),
         unaccounted=missing,
         more=_more(run_id, attention.messages + unaccounted.messages, len(listed) + len(missing)),
-        learned=tuple(ledger.outcomes.learned_counts(run_id)),
         oldest_left=gathered.oldest_left,
-        timeline=gathered.timeline.points(),
-        attempts={state: states[state] for state in AttemptState if states[state]},
         written_at=now,
         resolution=_resolution(gathered.resolution_s),
         expiry=gathered.expiry.result(count_expired(sources, ledger)),
-        ramps=ramp_rows(sources.run, ledger, sources.settled_at),
-        evidence=tuple(ledger.evidence.of_run(run_id)),
-        returns=return_rows(sources.run, ledger),
-        repairs=repair_rows(sources.run, ledger),
     )
 
 
@@ -133,34 +118,26 @@ def _place_in_the_run(stage: str) -> tuple[int, str]:
     return (STAGES.index(stage) if stage in STAGES else len(STAGES), stage)
 
 
-def _run_facts(run_id: str, sources: Sources, gathered: Gathered) -> RunFacts:
+def _run_facts(
+    run_id: str, sources: Sources, last_outcome: datetime | None, ledger: Ledger
+) -> RunFacts:
     run = sources.run
     if run is None:
         return RunFacts(run_id)
-    return RunFacts(
-        run_id=run_id,
-        handler=run.handler,
-        dag_run_id=run.dag_run_id,
-        run_type=run.run_type,
-        dry_run=run.dry_run,
-        queue_manager=run.queue_manager,
-        queue=run.queue,
-        rules_source=run.rules_source,
-        rules_digest=run.rules_digest,
-        retry_interval_s=run.retry_interval_s,
-        wait_s=run.wait_s,
-        started_by=run.started_by,
-        why=run.why,
-        started_at=run.started_at,
-        ended_at=_last_fact(run.started_at, sources, gathered),
-        message_keys=run.message_keys,
+    names = {field.name for field in fields(RunFacts)} - {"ended_at"}
+    attempted = ledger.attempts.between(run_id)
+    ended_at = _last_fact(run.started_at, sources, (last_outcome, attempted and attempted[1]))
+    return RunFacts(**{name: getattr(run, name) for name in names}, ended_at=ended_at)
+
+
+def _last_fact(
+    started_at: datetime, sources: Sources, others: Iterable[datetime | None]
+) -> datetime:
+    snapshot, plan, sighting = sources.snapshot, sources.plan, sources.sighting
+    times = (
+        snapshot.taken_at if snapshot else None,
+        plan.accepted_at if plan else None,
+        sighting.at if sighting else None,
+        *others,
     )
-
-
-def _last_fact(started_at: datetime, sources: Sources, gathered: Gathered) -> datetime:
-    times = [started_at]
-    times.extend([sources.snapshot.taken_at] if sources.snapshot else [])
-    times.extend([sources.plan.accepted_at] if sources.plan and sources.plan.accepted_at else [])
-    times.extend([sources.sighting.at] if sources.sighting else [])
-    times.extend([gathered.last_at] if gathered.last_at else [])
-    return max(times)
+    return max([started_at, *(at for at in times if at is not None)])

@@ -3,58 +3,23 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
 
-from mqdlq.causes import CauseCounter, CountedCause, find_cause, generalize
-from mqdlq.ledger import Attempt, Ledger, OutcomeFact, TriedCount
-from mqdlq.model import DEPARTED, AttemptState, MessageClass, Outcome
+from mqdlq.causes import CauseCounter, CountedCause, find_cause
+from mqdlq.ledger import Ledger, RunCounts
+from mqdlq.model import DEPARTED, MessageClass
 from mqdlq.reading.report.expiry import ExpiryForecast, Horizon, find_horizon
 from mqdlq.reading.report.message_outcomes import Message, UnreadableError, messages_of
 from mqdlq.reading.report.needs_attention import (
     GroupedMessages,
     message_row,
     needs_attention,
-    would_be_acted_on,
 )
-from mqdlq.reading.report.report_records import CauseGroup, MessageRow, TimelinePoint
+from mqdlq.reading.report.report_records import CauseGroup, MessageRow
 from mqdlq.reading.report.report_sources import Sources
-from mqdlq.reading.report.rule_counts import RuleAttempts, RuleKey, rule_key
 from mqdlq.reading.report.verdict import Tally
-
-BINS: Final = 60
-"""The number of equal periods into which the time of a run is divided."""
-
-
-class Timeline:
-    """Counts attempts by rule, target, state and period."""
-
-    def __init__(self, span: tuple[datetime, datetime] | None) -> None:
-        """Take in nothing yet; `span` is when the attempts were made, None without any."""
-        self._points: dict[tuple[object, ...], TimelinePoint] = {}
-        self._span = span
-
-    def add(self, attempt: Attempt | TriedCount, number: int = 1) -> None:
-        """Take in an attempt, or a number of equal attempts."""
-        start, end = self._span or (attempt.at, attempt.at)
-        whole = (end - start).total_seconds() or 1.0
-        stretch = int((attempt.at - start).total_seconds() / whole * (BINS - 1))
-        target_q = generalize(attempt.target_q)
-        lane = (attempt.rule, attempt.action, target_q, attempt.target_q_mgr)
-        key = (*lane, attempt.state, attempt.mqrc, stretch)
-        point = self._points.get(key)
-        if point is None:
-            point = TimelinePoint(attempt.at, *lane, attempt.state, attempt.mqrc, 0)
-        at, attempts = min(point.at, attempt.at), point.attempts + number
-        self._points[key] = replace(point, at=at, attempts=attempts)
-
-    def points(self) -> tuple[TimelinePoint, ...]:
-        """Return the points, lane by lane, each from its beginning."""
-        points = self._points.values()
-        return tuple(sorted(points, key=lambda p: (p.rule, p.target_q, p.target_q_mgr, p.at)))
 
 
 def _cause_group(counted: CountedCause) -> CauseGroup:
@@ -78,28 +43,20 @@ def _cause_group(counted: CountedCause) -> CauseGroup:
 class Gathered:
     """The messages of a run, counted and grouped one by one; handled messages are not kept.
 
-    `booked` counts the outcomes of the run's own messages, `only_dry_run` the actions
-    that were not taken only because of a dry run, `full_rows` the snapshot's full rows. `attention`
-    has the messages that need attention, `unaccounted` the messages without an outcome.
+    `full_rows` counts the snapshot's full rows. `attention` has the messages that need attention,
+    `unaccounted` the messages without an outcome.
     `resolution_s` has the seconds from arrival to departure of each message that departed.
     """
 
-    def __init__(self, timeline: Timeline, horizon: Horizon | None = None) -> None:
+    def __init__(self, horizon: Horizon | None = None) -> None:
         """Take in nothing yet; `horizon` is that of the forecast of expiry."""
         self.expiry = ExpiryForecast(horizon)
-        self.booked: Counter[Outcome] = Counter()
-        self.rules: Counter[RuleKey] = Counter()
-        self.rule_attempts = RuleAttempts()
-        self.only_dry_run: Counter[str] = Counter()
         self.causes = CauseCounter()
         self.attention = GroupedMessages()
         self.unaccounted = GroupedMessages()
         self.resolution_s = array("d")
-        self.attempts: Counter[AttemptState] = Counter()
-        self.timeline = timeline
         self.full_rows = 0
         self.oldest_left: datetime | None = None
-        self.last_at: datetime | None = None
 
     def add(self, message: Message, sources: Sources) -> None:
         """Take in a message."""
@@ -113,19 +70,12 @@ class Gathered:
             self._keep_times(message)
         if needs_attention(message):
             self.attention.add(message_row(message, sources))
-        self.rule_attempts.add(message.attempts)
-        for attempt in message.attempts:
-            self.attempts[attempt.state] += 1
-            self.timeline.add(attempt)
-            self._know_of(attempt.at)
         if message.was_left_before:
             return
         if fact is None:
             self.unaccounted.add(message_row(message, sources))
-        else:
-            self._book(fact)
-            if fact.outcome in DEPARTED and message.since is not None:
-                self.resolution_s.append((fact.at - message.since).total_seconds())
+        elif fact.outcome in DEPARTED and message.since is not None:
+            self.resolution_s.append((fact.at - message.since).total_seconds())
 
     def _keep_times(self, message: Message) -> None:
         """Take in a message that remains on the queue."""
@@ -133,24 +83,14 @@ class Gathered:
         if message.since is not None:
             self.oldest_left = min(self.oldest_left or message.since, message.since)
 
-    def _book(self, fact: OutcomeFact) -> None:
-        self.booked[fact.outcome] += 1
-        self.rules[rule_key(fact)] += 1
-        if would_be_acted_on(fact):
-            self.only_dry_run[fact.action] += 1
-        self._know_of(fact.at)
-
-    def _know_of(self, at: datetime) -> None:
-        self.last_at = max(self.last_at or at, at)
-
-    def tally(self) -> Tally:
-        """Return the numbers for the account."""
+    def tally(self, counts: RunCounts) -> Tally:
+        """Return the numbers for the account; `counts` are those of the ledger."""
         return Tally(
-            booked=self.booked,
+            booked=counts.outcomes,
             missing=self.unaccounted.browse_seqs,
             full_rows=self.full_rows,
             attention=self.attention.messages,
-            only_dry_run=self.only_dry_run,
+            only_dry_run=counts.only_dry_run,
         )
 
     def cause_groups(self) -> tuple[CauseGroup, ...]:
@@ -161,10 +101,9 @@ class Gathered:
 def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:
     """Read all messages of a run once; data missing in the lake is reported in `troubles`."""
     horizon = find_horizon(sources, ledger)
-    span = ledger.attempts.between(sources.run.run_id) if sources.run is not None else None
     may = {"lake": True, "settled": True}
     while True:
-        gathered = Gathered(Timeline(span), horizon)
+        gathered = Gathered(horizon)
         try:
             for message in _as_of_today(messages_of(sources, ledger, **may), sources):
                 gathered.add(message, sources)

@@ -6,7 +6,7 @@ holds a few thousand at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -15,9 +15,10 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import full_rows_of_settled, settled_rows, snapshot_rows
 from mqdlq.ledger import Attempt, BrowseOrderReader, Ledger, Listed, OutcomeFact, Settled
 from mqdlq.model import MessageClass, Outcome
+from mqdlq.reading.report.report_records import MessageFacts
 from mqdlq.reading.report.report_sources import SNAPSHOT_UNREADABLE, Sources
 
-_COLUMNS: Final = (
+ROW_COLUMNS: Final = (
     "browse_seq",
     "class",
     "problem",
@@ -35,39 +36,22 @@ _COLUMNS: Final = (
     "total_length",
     "expires_at",
 )
-"""All that a report reads of a snapshot: no body."""
+"""All that report and page read of a snapshot: no body."""
 _HOW: Final = ("outcome", "rule", "action", "target_q", "target_q_mgr")
 _SETTLED_UNREADABLE: Final = "the settled messages cannot be read"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message of the run with what became of it; `cls` is None where the lake has no row of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message(MessageFacts):
+    """A message of the run with what became of it.
 
-    `reason` is the MQDLH's, 0 where there is no MQDLH; `since` is when the message was
-    dead-lettered or, where nothing says that, put. `put_appl_name` and `user_identifier` are the
-    MQMD's, `format` is that of the application data: the MQDLH's, or the MQMD's without an MQDLH.
-    `total_length` is in bytes, `expires_at` None for never. `is_known_since` says that the
-    ledger learned later how it had ended; `is_settled` that the snapshot has a compact row of it,
-    and `was_left_before` that it keeps the outcome of an earlier run and the run does not list it.
+    `expires_at` is None for never. `is_known_since` says that the ledger learned later how it had
+    ended; `is_settled` that the snapshot has a compact row of it, and `was_left_before` that it
+    keeps the outcome of an earlier run and the run does not list it.
     """
 
-    browse_seq: int
-    cls: MessageClass | None
-    problem: str
-    msg_id: str
-    message_key: str
-    reason: int
-    dest_q_name: str
-    dest_q_mgr_name: str
-    dead_lettered_at: datetime | None
-    since: datetime | None
     outcome: OutcomeFact | None
-    attempts: tuple[Attempt, ...]
-    put_appl_name: str = ""
-    user_identifier: str = ""
-    format: str = ""
-    total_length: int = 0
+    attempts: tuple[Attempt, ...] = ()
     expires_at: datetime | None = None
     is_known_since: bool = False
     is_settled: bool = False
@@ -97,7 +81,7 @@ def messages_of(
     snapshot = sources.snapshot if lake and manifest is not None else None
     rows: Iterator[dict[str, Any]] = iter(())
     if snapshot is not None:
-        rows = _readable(SNAPSHOT_UNREADABLE, lambda: snapshot_rows(snapshot.location, _COLUMNS))
+        rows = _readable(SNAPSHOT_UNREADABLE, lambda: snapshot_rows(snapshot.location, ROW_COLUMNS))
     known = ledger.outcomes.corrected(run.run_id)
     has_settled = settled and snapshot is not None and manifest is not None and manifest.settled > 0
     named = run.named
@@ -114,11 +98,11 @@ def messages_of(
             continue
         fact, message_id = (listed.outcome, listed.message_id) if listed else (None, 0)
         is_known = message_id in known
-        yield _message(browse_seq, row or {}, fact, tried, is_known_since=is_known)
+        yield message_of(browse_seq, row or {}, fact, tried, is_known_since=is_known)
     if snapshot is not None and has_settled and (sources.settled or vanished):
         yield from _settled(snapshot.location, snapshot.taken_at, vanished)
     for browse_seq, (listed, tried) in sorted(vanished.items()):
-        yield _message(browse_seq, {}, listed.outcome, tried)
+        yield message_of(browse_seq, {}, listed.outcome, tried)
 
 
 def _settled(
@@ -141,17 +125,17 @@ def _settled(
         how = Settled(**row | {"outcome": Outcome(row["outcome"])})
         left[browse_seq] = kinds.setdefault(how, len(kinds))
     by_number = list(kinds)
-    for row in _readable(_SETTLED_UNREADABLE, lambda: full_rows_of_settled(location, _COLUMNS)):
+    for row in _readable(_SETTLED_UNREADABLE, lambda: full_rows_of_settled(location, ROW_COLUMNS)):
         browse_seq = row["browse_seq"]
         if browse_seq in vanished:
             listed, tried = vanished.pop(browse_seq)
-            yield _message(browse_seq, row, listed.outcome, tried, is_settled=True)
+            yield message_of(browse_seq, row, listed.outcome, tried, is_settled=True)
             continue
         how = by_number[left[browse_seq]]
         fact = OutcomeFact(
-            0, why=_why(how.outcome, row), at=taken_at, **{n: getattr(how, n) for n in _HOW}
+            0, why=why_settled(how.outcome, row), at=taken_at, **{n: getattr(how, n) for n in _HOW}
         )
-        yield _message(browse_seq, row, fact, (), is_settled=True, was_left_before=True)
+        yield message_of(browse_seq, row, fact, (), is_settled=True, was_left_before=True)
 
 
 def _shared(listed: Listed, same: dict[OutcomeFact | None, OutcomeFact | None]) -> Listed:
@@ -195,23 +179,24 @@ def _side_by_side(
         one = next(listed, None) if is_listed else one
 
 
-def _why(outcome: Outcome, row: dict[str, Any]) -> str:
+def why_settled(outcome: Outcome, row: dict[str, Any]) -> str:
     """Return the reason that settling gives for a new message, so that both share a group."""
     if outcome is Outcome.UNPROCESSABLE:
         return str(row["problem"])
     return "no rule matches" if outcome is Outcome.UNMATCHED else "as an earlier run left it"
 
 
-def _message(
+def message_of(
     browse_seq: int,
-    row: dict[str, Any],
+    row: Mapping[str, Any],
     outcome: OutcomeFact | None,
-    attempts: tuple[Attempt, ...],
+    attempts: tuple[Attempt, ...] = (),
     **marks: bool,
 ) -> Message:
+    """Return a message with its row in the lake, which is empty if it cannot be read."""
     return Message(
         browse_seq=browse_seq,
-        cls=MessageClass(row["class"]) if row else None,
+        cls=MessageClass(row["class"]) if row.get("class") else None,
         problem=row.get("problem") or "",
         msg_id=(row.get("msg_id") or b"").hex(),
         message_key=(row.get("message_key") or b"").hex(),

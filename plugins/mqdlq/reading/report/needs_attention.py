@@ -65,19 +65,11 @@ def message_row(message: Message, sources: Sources) -> MessageRow:
     failures = [a.mqrc for a in message.attempts if a.state is AttemptState.FAILED]
     in_the_way = failures[-1] if failures else message.reason
     return MessageRow(
-        browse_seq=message.browse_seq,
-        msg_id=message.msg_id,
-        message_key=message.message_key,
+        **message.facts(),
         outcome=outcome,
-        cls=message.cls,
-        problem=message.problem,
-        reason=message.reason,
         reason_text=reason_text(message.reason) if message.reason else "",
         cause=_cause(message, sources.run.queue_kind if sources.run else QueueKind.DEAD_LETTER),
         cause_id=_cause_id(message),
-        dest_q_name=message.dest_q_name,
-        dest_q_mgr_name=message.dest_q_mgr_name,
-        dead_lettered_at=message.dead_lettered_at,
         why=message.outcome.why if message.outcome else "",
         next_step=next_step(
             outcome,
@@ -100,11 +92,6 @@ def message_row(message: Message, sources: Sources) -> MessageRow:
             )
             for attempt in message.attempts
         ),
-        since=message.since,
-        put_appl_name=message.put_appl_name,
-        user_identifier=message.user_identifier,
-        format=message.format,
-        total_length=message.total_length,
         command=command_for(sources.run, outcome, message.cls, [message.message_key]),
     )
 

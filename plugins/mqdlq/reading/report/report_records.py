@@ -7,8 +7,9 @@ make them visible.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 
 from mqdlq.causes import Cause
 from mqdlq.controls.loops.report import ReturnRow
@@ -195,37 +196,51 @@ class Tried:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRow:
-    """A message that needs attention: what is wrong with it, what was tried, what to do next.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFacts:
+    """What a message is; `cls` is None where the lake has no row of it.
 
-    `outcome` is None where it has none, `cls` where the snapshot cannot be read; `reason` is 0
-    without an MQDLH. `since` is the time since when it is on the queue. `put_appl_name` and
-    `user_identifier` are the MQMD's, `format` is that of the application data, `total_length` is in
-    bytes. `command` acts on this message alone, in a POSIX shell; it is "" if no command helps.
+    `message_key` and `msg_id` are hexadecimal digits. `reason` is the MQDLH's, 0 where there is no
+    MQDLH; `since` is when the message was dead-lettered or, where nothing says that, put.
+    `put_appl_name` and `user_identifier` are the MQMD's, `format` is that of the application data:
+    the MQDLH's, or the MQMD's without an MQDLH. `total_length` is in bytes.
     """
 
     browse_seq: int
-    msg_id: str
     message_key: str
-    outcome: Outcome | None
+    msg_id: str
     cls: MessageClass | None
     problem: str
     reason: int
-    reason_text: str
-    cause: str
-    cause_id: str
     dest_q_name: str
     dest_q_mgr_name: str
     dead_lettered_at: datetime | None
+    since: datetime | None
+    put_appl_name: str
+    user_identifier: str
+    format: str
+    total_length: int
+
+    def facts(self) -> dict[str, Any]:
+        """Return these facts by name, for another record about the same message."""
+        return {field.name: getattr(self, field.name) for field in fields(MessageFacts)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRow(MessageFacts):
+    """A message that needs attention: what is wrong with it, what was tried, what to do next.
+
+    `outcome` is None where it has none. `command` acts on this message alone, in a POSIX shell; it
+    is "" if no command helps.
+    """
+
+    outcome: Outcome | None
+    reason_text: str
+    cause: str
+    cause_id: str
     why: str
     next_step: str
     tried: tuple[Tried, ...]
-    since: datetime | None = None
-    put_appl_name: str = ""
-    user_identifier: str = ""
-    format: str = ""
-    total_length: int = 0
     command: str = ""
 
 
@@ -312,8 +327,37 @@ class Expiry:
     new: int
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReading:
+    """What report and page say of a run alike: verdict, account, and the counts behind them.
+
+    `learned` has the outcomes that this run corrected for earlier runs, and later runs for this
+    one. `ramps` has the ramps and breakers of the run's causes, `returns` the messages that came
+    back and are not quarantined on this queue, `evidence` the checks of the queue by other records,
+    `repairs` the changes of a run with a repair.
+    """
+
+    verdict: Verdict
+    headline: str
+    why: str
+    account: Account | None
+    rules: tuple[RuleRow, ...]
+    failed_rules: tuple[FailedRule, ...]
+    learned: tuple[LearnedCount, ...]
+    timeline: tuple[TimelinePoint, ...]
+    attempts: Mapping[AttemptState, int]
+    ramps: tuple[RampRow, ...]
+    returns: tuple[ReturnRow, ...]
+    repairs: tuple[RepairRow, ...]
+    evidence: tuple[EvidenceCheck, ...]
+
+    def reading(self) -> dict[str, Any]:
+        """Return these values by name, for a record that has more of the same run."""
+        return {field.name: getattr(self, field.name) for field in fields(RunReading)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(RunReading):
     """Everything a report shows.
 
     `stages` are the states Airflow gave the stages before this one, `failures` say why stages
@@ -322,26 +366,16 @@ class Report:
     `attention_messages` lists some in full. `without_outcome`, `unaccounted_groups` and
     `unaccounted` do the same for messages without an outcome. `more` says how many messages are
     not listed, and which command lists them all; it is "" if all are listed. `oldest_left` is the
-    time since when the oldest remaining message is on the queue. `learned` has the outcomes that
-    this run corrected for earlier runs, and later runs for this one. `resolution` is None if no
-    message departed. `expiry` is None without a snapshot, and for a run for named messages. `ramps`
-    has the ramps and breakers of the run's causes, `returns` the messages that came back and are
-    not quarantined on this queue, `evidence` the checks of the queue by other records, `repairs`
-    the changes of a run with a repair.
+    time since when the oldest remaining message is on the queue. `resolution` is None if no
+    message departed. `expiry` is None without a snapshot, and for a run for named messages.
     """
 
-    verdict: Verdict
-    headline: str
-    why: str
     run: RunFacts
     stages: Mapping[str, str]
     failures: tuple[Failure, ...]
     troubles: tuple[str, ...]
     snapshot: SnapshotFacts | None
     plan: PlanFacts | None
-    account: Account | None
-    rules: tuple[RuleRow, ...]
-    failed_rules: tuple[FailedRule, ...]
     causes: tuple[CauseGroup, ...]
     needs_attention: int
     attention_groups: tuple[MessageGroup, ...]
@@ -350,17 +384,10 @@ class Report:
     unaccounted_groups: tuple[MessageGroup, ...]
     unaccounted: tuple[MessageRow, ...]
     more: str
-    learned: tuple[LearnedCount, ...]
     oldest_left: datetime | None
-    timeline: tuple[TimelinePoint, ...]
-    attempts: Mapping[AttemptState, int]
     written_at: datetime
     resolution: Resolution | None = None
     expiry: Expiry | None = None
-    ramps: tuple[RampRow, ...] = ()
-    returns: tuple[ReturnRow, ...] = ()
-    repairs: tuple[RepairRow, ...] = ()
-    evidence: tuple[EvidenceCheck, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,47 +18,19 @@ from mqdlq.lake.row_search import is_one_of, is_within, places_of_rows, search_r
 from mqdlq.ledger import Ledger, Listed, OutcomeFact, OutcomeFilter
 from mqdlq.model import Outcome
 from mqdlq.reading.filters import Presence, RowFilter, RunMessageFilter, conditions_of
+from mqdlq.reading.report.message_outcomes import ROW_COLUMNS, message_of, why_settled
+from mqdlq.reading.report.report_records import MessageFacts
 from mqdlq.reading.report.report_sources import NO_RULE, SNAPSHOT_UNREADABLE, Sources
 
-_COLUMNS: Final = (
-    "browse_seq",
-    "message_key",
-    "msg_id",
-    "put_appl_name",
-    "user_identifier",
-    "format",
-    "dlh_format",
-    "total_length",
-    "dlh_reason",
-    "dlh_dest_q_name",
-    "dlh_dest_q_mgr_name",
-    "put_at",
-    "dead_lettered_at",
-    "expires_at",
-)
-"""All that a list of messages reads of a snapshot: no body."""
 
-
-@dataclass(frozen=True, slots=True)
-class OutcomeRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeRow(MessageFacts):
     """A message of a run with its outcome; fields that nothing says are "", 0 or None.
 
-    `message_key` and `msg_id` are hexadecimal digits. `is_settled` messages keep the outcome of an
-    earlier run, and `is_known_since` says that a later run found out how the message had ended.
-    `since` is the time since when it is on the queue.
+    `is_settled` messages keep the outcome of an earlier run, and `is_known_since` says that a later
+    run found out how the message had ended.
     """
 
-    browse_seq: int
-    message_key: str
-    msg_id: str
-    put_appl_name: str
-    user_identifier: str
-    format: str
-    total_length: int
-    reason: int
-    dest_q_name: str
-    dest_q_mgr_name: str
-    since: datetime | None
     expires_at: datetime | None
     outcome: Outcome | None
     why: str
@@ -127,7 +99,7 @@ class SnapshotMessages:
             is_within(places[0], places[-1], "browse_seq"),
             is_one_of([(place,) for place in places], "browse_seq"),
         ]
-        found = {row["browse_seq"]: row for _, row in search_rows(own, within, _COLUMNS)}
+        found = {row["browse_seq"]: row for _, row in search_rows(own, within, ROW_COLUMNS)}
         if self._manifest.settled and len(found) < len(places):
             left = pa.array([place for place in places if place not in found], pa.int64())
             for batch in settled_rows(self._location):
@@ -140,7 +112,7 @@ class SnapshotMessages:
             return {}
         within = self._siblings({row["snapshot_id"] for row in compact})
         keys = sorted({(row["message_key"],) for row in compact})
-        found = search_rows(within, [is_one_of(keys, "message_key")], _COLUMNS)
+        found = search_rows(within, [is_one_of(keys, "message_key")], ROW_COLUMNS)
         full = {row["message_key"]: row for _, row in found}
         return {
             row["browse_seq"]: {
@@ -232,23 +204,14 @@ class MessageList:
     def _row(
         self, place: int, row: dict[str, Any], known: tuple[bytes, Listed, int] | None
     ) -> OutcomeRow:
-        key, listed, made = known or (row.get("message_key") or b"", None, 0)
+        key, listed, made = known or (row.get("message_key"), None, 0)
         settled = row.get("settled") if listed is None else None
-        fact = listed.outcome if listed is not None else self._fact(settled)
+        fact = listed.outcome if listed is not None else self._fact(settled, row)
         rule = fact.rule if fact is not None else 0
+        message = message_of(place, {**row, "message_key": key}, fact)
         return OutcomeRow(
-            browse_seq=place,
-            message_key=key.hex(),
-            msg_id=(row.get("msg_id") or b"").hex(),
-            put_appl_name=row.get("put_appl_name") or "",
-            user_identifier=row.get("user_identifier") or "",
-            format=row.get("dlh_format") or row.get("format") or "",
-            total_length=row.get("total_length") or 0,
-            reason=row.get("dlh_reason") or 0,
-            dest_q_name=row.get("dlh_dest_q_name") or "",
-            dest_q_mgr_name=row.get("dlh_dest_q_mgr_name") or "",
-            since=row.get("dead_lettered_at") or row.get("put_at"),
-            expires_at=row.get("expires_at"),
+            **message.facts(),
+            expires_at=message.expires_at,
             outcome=fact.outcome if fact is not None else None,
             why=fact.why if fact is not None else "",
             rule=rule,
@@ -262,12 +225,12 @@ class MessageList:
             is_known_since=listed is not None and listed.message_id in self._corrected,
         )
 
-    def _fact(self, settled: dict[str, Any] | None) -> OutcomeFact | None:
+    def _fact(self, settled: dict[str, Any] | None, row: dict[str, Any]) -> OutcomeFact | None:
         if settled is None or self._taken_at is None:
             return None
         decision = {name: settled[name] for name in ("rule", "action", "target_q", "target_q_mgr")}
-        outcome, why = Outcome(settled["outcome"]), "as an earlier run left it"
-        return OutcomeFact(0, outcome, why, at=self._taken_at, **decision)
+        outcome = Outcome(settled["outcome"])
+        return OutcomeFact(0, outcome, why_settled(outcome, row), at=self._taken_at, **decision)
 
 
 def _fits(row: dict[str, Any], chosen: OutcomeFilter) -> bool:

@@ -11,12 +11,12 @@ from mqdlq.causes import find_cause
 from mqdlq.ledger import Ledger
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome
 from mqdlq.reading.report import Report, Verdict, render_text
-from mqdlq.reading.report.grouping import BINS
 from mqdlq.reading.report.needs_attention import destination_in_words
 from mqdlq.reading.report.rendering.html_report import render_html
 from mqdlq.reading.report.report_records import CauseGroup, FailedRule, RuleRow, Tried
 from mqdlq.reading.report.report_sources import WrittenRule, written_rules
 from mqdlq.reading.report.rule_counts import failed_in_words
+from mqdlq.reading.report.run_reading import BINS
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,
     PUT_INHIBITED,

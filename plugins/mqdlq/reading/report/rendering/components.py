@@ -22,8 +22,8 @@ from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.controls.repair.report import repair_in_words
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.reading.report import commands, expiry, needs_attention, rule_counts
-from mqdlq.reading.report.grouping import BINS
 from mqdlq.reading.report.report_records import Account, RuleRow, TimelinePoint
+from mqdlq.reading.report.run_reading import BINS
 
 WIDTH: Final = 1000.0
 HALF: Final = 20.0
