@@ -198,7 +198,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFacts:
-    """What a message is; `cls` is None where the lake has no row of it.
+    """The facts of a message alone; `cls` is None where the lake has no row of it.
 
     `message_key` and `msg_id` are hexadecimal digits. `reason` is the MQDLH's, 0 where there is no
     MQDLH; `since` is when the message was dead-lettered or, where nothing says that, put.
@@ -329,7 +329,7 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReading:
-    """What report and page say of a run alike: verdict, account, and the counts behind them.
+    """The verdict of a run, its account, and the counts behind them, for report and page alike.
 
     `learned` has the outcomes that this run corrected for earlier runs, and later runs for this
     one. `ramps` has the ramps and breakers of the run's causes, `returns` the messages that came
