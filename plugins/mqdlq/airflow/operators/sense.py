@@ -98,7 +98,7 @@ class Sense(Stage):
         Another run may have taken the messages that the trigger saw.
         """
         if event["why"] == RULES_CHANGED:
-            progress.info("%s while this run waited; the run reads them again", RULES_CHANGED)
+            progress.info("the rules have changed while this run waited; the run reads them again")
         self._look(context, EarlierWait(event=event))
 
     def _look(self, context: Context, waited: EarlierWait) -> None:

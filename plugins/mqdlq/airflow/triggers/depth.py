@@ -22,7 +22,7 @@ from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.stages.sense.waiting import WaitForMessages
 from mqdlq.stages.sense.work_detection import RulesWatch, Watch
 
-RULES_CHANGED: Final = "the rules have changed"
+RULES_CHANGED: Final = "rules_changed"
 """Why a run is woken whose rules are no longer those it has read."""
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ class DepthTrigger(WaitTrigger):
     the trigger logs that and looks again after longer and longer pauses. If the queue manager does
     not answer, the trigger logs that, and no other trigger waits for it. Any other error ends the
     wait with that error. The event's payload is ``{"depth": number, "why": words, "until": time}``:
-    no words mean that the time is up, RULES_CHANGED that the rules have changed, and
-    the time is `until` as it was given.
+    no words mean that the time is up, the code RULES_CHANGED that the rules have changed, and the
+    time is `until` as it was given.
 
     The first look comes at some moment of the first `poll_s`, so that many triggers do not look at
     once.
