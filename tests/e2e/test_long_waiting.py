@@ -103,7 +103,10 @@ def test_a_message_after_the_run_is_taken_by_the_run_that_follows(
     assert followed.started_by == f"the WAIT of {first}, for admin"
     assert running.wait_for_run("onward", third) == "success", running.tasks("onward", third)
     assert running.outcomes("onward", third) == {}
-    assert {run["dag_run_id"] for run in running.runs("onward")} == {first, second, third}
+    by_hand = {
+        run["dag_run_id"] for run in running.runs("onward") if run["run_type"] != "scheduled"
+    }
+    assert by_hand == {first, second, third}
 
 
 def by_start(running: Airflow) -> list[dict[str, Any]]:
