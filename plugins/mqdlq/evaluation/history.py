@@ -1,17 +1,15 @@
 """Build the history from all snapshots, plans and outcomes.
 
-The history's directory has `causes`, `arrivals` and `rules` as Parquet, and `history.json` with the
-most frequent of each for a page. The inputs `outcomes.parquet` and `pruned.parquet` are in the
-same directory.
+The history's directory has `causes`, `arrivals` and `rules` as Parquet. The inputs
+`outcomes.parquet` and `pruned.parquet` are in the same directory. The pages of a handler read the
+ledger's own history (`mqdlq.ledger.reading.history`).
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,13 +21,10 @@ from mqdlq.errors import LakeError
 from mqdlq.evaluation.reading.snapshot_rows import read_all_headers
 from mqdlq.evaluation.workers import run_on_workers
 from mqdlq.lake import Snapshot
-from mqdlq.lake.storage import exists, write_text
+from mqdlq.lake.storage import exists
 from mqdlq.model import DEPARTED, MessageClass, Outcome, Trait
 from mqdlq.rules import parse
 from mqdlq.rules.comparing import rule_text
-
-SHOWN: Final = 1000
-"""The most rows of each kind in the JSON file; the Parquet files have all rows."""
 
 CAUSE: Final = ("cause_id", "reason", "dest_q_name", "dest_q_mgr_name", "put_appl_name")
 _WRITTEN: Final = ("reason", "queue_name", "queue_manager_name")
@@ -52,8 +47,8 @@ _COLUMNS: Final = (
 )
 
 
-def write_history(root: str, history: str) -> dict[str, Any]:
-    """Write the history of a lake, and return the content of its JSON file; raise `LakeError`."""
+def write_history(root: str, history: str) -> None:
+    """Write the history of a lake; raise `LakeError`."""
     # Snapshots that backfills merged repeat messages of their source snapshots.
     stored = lake.finished_snapshots(root)
     snapshots = [one for one in stored if not one.manifest.put_together_from]
@@ -73,27 +68,13 @@ def write_history(root: str, history: str) -> dict[str, Any]:
         "arrivals": _arrivals(messages),
         "rules": _rules(spark, root, snapshots, outcomes, pruned),
     }
-    found: dict[str, Any] = {
-        "schema_version": 1,
-        "snapshots": len(snapshots),
-        "first_taken_at": min(s.manifest.taken_at for s in snapshots).isoformat(),
-        "last_taken_at": max(s.manifest.taken_at for s in snapshots).isoformat(),
-        "messages": messages.count(),
-        "pruned": _pruned_totals(pruned),
-    }
     for name, table in tables.items():
-        place = lake.uri(f"{history}/{name}")
         # One file, because the rows are sorted and Spark reads several files in any order.
-        table.coalesce(1).write.mode("overwrite").parquet(place)
-        written = spark.read.parquet(place)
-        found[f"{name}_in_all"] = written.count()
-        found[name] = _shown(written)
-    write_text(f"{history}/history.json", json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        table.coalesce(1).write.mode("overwrite").parquet(lake.uri(f"{history}/{name}"))
+    causes = spark.read.parquet(lake.uri(f"{history}/causes")).count()
     sys.stdout.write(
-        f"dlq_history: {found['snapshots']} snapshots, {found['messages']} messages,"
-        f" {found['causes_in_all']} causes\n"
+        f"dlq_history: {len(snapshots)} snapshots, {messages.count()} messages, {causes} causes\n"
     )
-    return found
 
 
 def _sightings(rows: DataFrame) -> DataFrame:
@@ -159,15 +140,6 @@ def _pruned(spark: SparkSession, history: str) -> DataFrame:
     if not exists(place):
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(lake.uri(place)).where("not dry_run")
-
-
-def _pruned_totals(pruned: DataFrame) -> dict[str, Any]:
-    """Return how many messages of pruned runs had which outcome, and of how many runs."""
-    counted = pruned.groupBy("outcome").agg(F.sum("messages").alias("messages")).collect()
-    return {
-        "runs": pruned.select("run_id").distinct().count(),
-        "outcomes": {row["outcome"]: row["messages"] for row in counted},
-    }
 
 
 def _causes(sightings: DataFrame, messages: DataFrame, outcomes: DataFrame) -> DataFrame:
@@ -300,15 +272,3 @@ def _counted(trait: Trait) -> Column:
 
 def _seconds(start: str, end: str) -> Column:
     return F.col(end).cast("long") - F.col(start).cast("long")
-
-
-def _shown(table: DataFrame) -> list[dict[str, Any]]:
-    """Return the first rows as JSON has them."""
-    rows = table.limit(SHOWN).collect()
-    return [
-        {
-            name: value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
-            for name, value in row.asDict().items()
-        }
-        for row in rows
-    ]
