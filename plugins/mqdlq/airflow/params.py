@@ -41,7 +41,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         },
         # Nothing but blank lines must not come to mean all messages.
         "if": {"minItems": 1},
-        "then": {"contains": {"pattern": "[0-9a-f]"}},
+        "then": {"contains": {"pattern": r"\S"}},
         "title": "Only these messages",
         "description": "Act on these messages only, one message_key a line (in the report's JSON;"
         " of its 64 hex digits, the first are enough if they are unique); none means all. The run"
