@@ -34,6 +34,7 @@ from mqdlq.ledger import Ledger, TakenSnapshot
 from mqdlq.ledger.database import add
 from mqdlq.ledger.tables.messages import messages, outcomes, run_messages
 from mqdlq.model import Disposition, Outcome
+from mqdlq.reasons import Why
 from tests.support.postgresql import server
 from tests.support.web.airflow_app import airflow_app
 from tests.support.world import NOON, World
@@ -190,7 +191,8 @@ def _list(ledger: Ledger, run_id: str, batch: pa.RecordBatch, place: tuple[str, 
     keys = batch.column("message_key").to_pylist()
     identity = {"queue_manager": place[0], "queue": place[1], "occurrence": 0, "residence": 0}
     decision = {"rule": 0, "action": "", "target_q": "", "target_q_mgr": "", "at": NOON}
-    end = {"run_id": run_id, "outcome": Outcome.UNMATCHED, "why": "no rule matches", **decision}
+    how = {"outcome": Outcome.UNMATCHED, "why": Why.NO_RULE_MATCHES()}
+    end = {"run_id": run_id, **how, **decision}
     listed = {"run_id": run_id, "disposition": Disposition.UNMATCHED}
     pairs = zip(ids, keys, strict=True)
     with ledger.engine.begin() as connection:

@@ -9,6 +9,9 @@ from typing import Final, Self
 GIVEN_ACTION: Final = "the parameter action"
 """The source of a run's rules if they are one action, given for messages by name."""
 
+QUARANTINE: Final = 0
+"""The rule of a forward to the quarantine queue, which no rule of the table has decided."""
+
 LONGEST_PROPERTY: Final = 4_096
 """The maximum length in bytes of UTF-8 of a message property that is read, from any source."""
 

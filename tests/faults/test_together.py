@@ -230,7 +230,7 @@ def test_a_message_in_a_long_unit_of_work_of_another_program_is_unknown(world: W
         for fact in world.ledger.outcomes.of_run("run-1").values()
         if fact.outcome is Outcome.UNKNOWN
     )
-    assert fact.why == (
+    assert fact.why.words == (
         "it is not visible on the queue, and one handle has that open for input: an application"
         " may hold it in a unit of work, which DISPLAY QSTATUS TYPE(HANDLE) shows; if it comes"
         " back, the next run handles it"
@@ -254,7 +254,7 @@ def test_a_message_in_another_runs_unit_of_work_belongs_to_that_run(world: World
         for fact in world.ledger.outcomes.of_run("run-2").values()
         if fact.outcome is Outcome.LEASED_BY_RUN
     ]
-    assert owned.why == "run run-1 is about to move it"
+    assert owned.why.words == "run run-1 is about to move it"
 
 
 # Time

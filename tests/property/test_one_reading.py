@@ -22,6 +22,7 @@ from mqdlq.reading.report import read_report, read_sources, write_report
 from mqdlq.reading.run.message_list import MessageList
 from mqdlq.reading.run.outcome_files import outcome_file
 from mqdlq.reading.run.summary import summarize_run
+from mqdlq.reasons import Why
 from tests.unit.reading.report.conftest import WRITTEN_AT
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,
@@ -46,7 +47,7 @@ LETTERS = st.sampled_from(
         forwarded(),
         discarded(),
         exhausted(),
-        exhausted(outcome=Outcome.NOT_ATTEMPTED, why="dry run", tries=()),
+        exhausted(outcome=Outcome.NOT_ATTEMPTED, why=Why.DRY_RUN(), tries=()),
         left_by_rule(),
         unmatched(),
         unmatched(outcome=None),

@@ -27,6 +27,7 @@ from mqdlq.ledger import (
     open_ledger,
 )
 from mqdlq.model import Action, AttemptState, Disposition, Outcome, RestorationState
+from mqdlq.reasons import Why
 from mqdlq.stages.retention import Policy, PruneResources, prune
 from tests.support.run_records import NOON, run_record
 from tests.support.world import create_ledger
@@ -141,7 +142,9 @@ class Built:
         if letter.discard is not None:
             states = [AttemptState.INTENDED, letter.discard][: 1 + (letter.discard != "intended")]
             self.ledger.attempts.add([replace(attempt, state=state) for state in states])
-        fact = OutcomeFact(message_id, letter.outcome, "why", 1, "DISCARD", "", "", at)
+        fact = OutcomeFact(
+            message_id, letter.outcome, Why.ATTEMPT(number=1), 1, "DISCARD", "", "", at
+        )
         self.ledger.outcomes.add(run_id, [fact])
 
     def _restore(self, run_id: str, state: RestorationState, at: datetime) -> None:

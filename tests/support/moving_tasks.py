@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from mqdlq.ledger import CopyState
 from mqdlq.model import AttemptState, Outcome, RestorationState
+from mqdlq.reasons import words_of
 from mqdlq.stages.execute import Execution, PassResult, make_pass, settle
 from mqdlq.stages.restore import RestorationResources, restore
 from tests.support.paths import ROOT
@@ -175,7 +176,7 @@ class RestorationTask(MovingTask):
         return [state.mqrc for state in self._states() if state.state in FAILED_STATES]
 
     def whys(self) -> str:
-        return " ".join(state.why for state in self._states())
+        return " ".join(words_of(state.why) for state in self._states())
 
     def name(self) -> str:
         return self.work.restoration.restoration_id

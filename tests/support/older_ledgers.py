@@ -175,7 +175,7 @@ def play_run(world: World, move: Move, stage: str) -> Told:
         take_on_ledger(world)
         _go_on(world, run)
     booked = world.ledger.outcomes.of_run(run.run_id).values()
-    outcomes = Counter((str(one.outcome), "restored" in one.why) for one in booked)
+    outcomes = Counter((str(one.outcome), "restored" in one.why.words) for one in booked)
     return Told(refused, outcomes, before, world.depths(*QUEUES))
 
 

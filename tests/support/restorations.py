@@ -10,6 +10,7 @@ import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import CopyState
+from mqdlq.reasons import words_of
 from mqdlq.stages.restore import RestorationResources, RestoreRequest, begin_restoration, restore
 from tests.support.world import World
 
@@ -76,4 +77,4 @@ def copy_states(world: World, name: str = "restoration-1") -> list[CopyState]:
 
 
 def reasons(world: World, name: str = "restoration-1") -> list[str]:
-    return [state.why for state in copy_states(world, name)]
+    return [words_of(state.why) for state in copy_states(world, name)]

@@ -20,6 +20,7 @@ from mqdlq.controls.repair.changes import describe_fields
 from mqdlq.errors import HandlerError, MqDlqError, RestoreError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import ArchivedCopy, MessageKeyError, open_ledger
+from mqdlq.reasons import code_of, words_of
 from mqdlq.stages.restore.selection import (
     ListedCopy,
     Restorability,
@@ -216,9 +217,9 @@ def _size(rows: list[ListedCopy]) -> str:
 
 def _state(one: ListedCopy) -> str:
     if one.restorability in _WITH_REASON:
-        return f"{one.restorability} {one.why}"
+        return f"{one.restorability} {words_of(one.why)}"
     is_explained = one.restorability in {Restorability.UNUSABLE, Restorability.PRUNED}
-    return one.why if is_explained else str(one.restorability)
+    return words_of(one.why) if is_explained else str(one.restorability)
 
 
 def _as_json(one: ListedCopy) -> dict[str, Any]:
@@ -242,7 +243,8 @@ def _as_json(one: ListedCopy) -> dict[str, Any]:
         "bytes": one.length,
         "expiry_left_s": one.expiry_s,
         "state": str(one.restorability),
-        "why": one.why or None,
+        "why": words_of(one.why) or None,
+        "why_code": code_of(one.why) or None,
         "restoration": one.restoration_id or None,
         "restored_at": one.restored_at.isoformat() if one.restored_at else None,
         "location": copy.location,

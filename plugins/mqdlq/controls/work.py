@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from mqdlq.controls.repair.changes import describe_delivery
+from mqdlq.controls.repair.changes import explain_delivery
 from mqdlq.controls.repair.settings import Repair
 from mqdlq.headers import DLH_LENGTH, message_key
 from mqdlq.ledger import MessageRepair, RunMessage
 from mqdlq.model import DEPARTED, Action, Destination, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
+from mqdlq.reasons import Reason, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +26,14 @@ class Hold:
     held when the run ends.
     """
 
-    why: str
+    why: Reason
     until: datetime | None = None
     outcome: Outcome = Outcome.NOT_ATTEMPTED
 
 
 def of_group(hold: Hold) -> Hold:
     """Return the hold of a message that must stay with another message of its group."""
-    return Hold(f"another message of its group is held: {hold.why}", hold.until)
+    return Hold(Why.OTHER_OF_GROUP_HELD(why=hold.why), hold.until)
 
 
 @dataclass(slots=True)
@@ -49,9 +50,9 @@ class WorkItem:
 
     `planned` are the steps as the plan has them, `steps` those steps with the tries that are left.
     `is_in_doubt` says that its last attempt is unknown, `was_seen` that the last browse of the
-    queue met it. `withheld_reason` says why its next step must not be carried out, "" if it may.
+    queue met it. `withheld_reason` says why its next step must not be carried out, None if it may.
     `hold` says why a control does not let the pass try it now, None if none holds it.
-    `moved_because` is what its outcome says if a step succeeds, "" for the usual words.
+    `moved_because` is the reason of its outcome if a step succeeds, None for the usual one.
     `was_moved_elsewhere` says that another run moved it: a message with its key on the queue is
     then an equal or a new one. `cause_id` is its cause, "" if no control of the run acts by cause.
     `changes` are those of a run with a repair. `group` has the messages that move with it, None if
@@ -65,9 +66,9 @@ class WorkItem:
     last_attempt_at: datetime | None = None
     is_in_doubt: bool = False
     was_seen: bool = False
-    withheld_reason: str = ""
+    withheld_reason: Reason | None = None
     hold: Hold | None = None
-    moved_because: str = ""
+    moved_because: Reason | None = None
     was_moved_elsewhere: bool = False
     cause_id: str = ""
     changes: MessageRepair | None = None
@@ -236,11 +237,14 @@ class PlannedAttempt:
         return self.browsed.total_length - (0 if is_whole else DLH_LENGTH)
 
     @property
-    def how(self) -> str:
-        """How the attempt delivers the message, and why it was moved; "" for the usual words."""
+    def how(self) -> Reason | None:
+        """How the attempt delivers the message, and why it was moved; None if that is usual."""
         changes = None if self.repair is None else self.item.changes
-        words = "" if changes is None else describe_delivery(changes)
-        return "; ".join(filter(None, [words, self.item.moved_because]))
+        because = self.item.moved_because
+        if changes is None:
+            return because
+        repaired = explain_delivery(changes)
+        return Why.REPAIRED_BECAUSE(repaired=repaired, because=because) if because else repaired
 
     @property
     def lengths(self) -> tuple[int]:

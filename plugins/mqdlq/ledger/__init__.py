@@ -28,7 +28,6 @@ from mqdlq.ledger.impatient import connect_impatiently
 from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
 from mqdlq.ledger.migrations import migrate, require_current
 from mqdlq.ledger.outcomes import (
-    NO_ARCHIVE_COPY,
     HistoryRow,
     Learned,
     LearnedCount,
@@ -79,14 +78,12 @@ from mqdlq.ledger.retention import (
     PrunedRun,
     Prunes,
 )
-from mqdlq.ledger.runs import DRY_RUN, Look, Run, Runs
+from mqdlq.ledger.runs import Look, Run, Runs
 from mqdlq.ledger.settled_messages import NewlySettled, Settled, SettledLot, SettledMessages
 from mqdlq.ledger.snapshots import Snapshots, TakenSnapshot
 
 __all__ = [
-    "DRY_RUN",
     "KEY_DIGITS",
-    "NO_ARCHIVE_COPY",
     "NO_REPORT",
     "UNKNOWN_MESSAGE",
     "AcceptedPlan",

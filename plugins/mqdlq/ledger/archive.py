@@ -15,6 +15,7 @@ from mqdlq.ledger.tables.messages import archive, attempts, messages
 from mqdlq.ledger.tables.retention import pruned_copies, prunes
 from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Action, AttemptState
+from mqdlq.reasons import Reason
 
 CopyId = tuple[str, int]
 """An archived copy: the run that made it, and the message it is of."""
@@ -38,7 +39,7 @@ class MessageRepair:
     target_q: str
     target_q_mgr: str
     length: int
-    refusal: str = ""
+    refusal: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)

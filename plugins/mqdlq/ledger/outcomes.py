@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, FromClause, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from mqdlq.errors import LedgerError
@@ -17,24 +17,32 @@ from mqdlq.ledger.database import ROWS_AT_ONCE, Repository, add, columns_of, in_
 from mqdlq.ledger.tables.messages import learned, messages, outcomes, settled_outcomes
 from mqdlq.ledger.tables.retention import pruned_runs
 from mqdlq.ledger.tables.runs import runs
-from mqdlq.model import Outcome
-
-NO_ARCHIVE_COPY: Final = "it was not archived, so it stays"
-"""Why a message was not discarded of which no archive copy could be made and read back."""
+from mqdlq.model import QUARANTINE, Outcome
+from mqdlq.reasons import Reason, Why
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeFact:
-    """How one message ended in one run; `why` is for people, `rule` 0 where no rule decided."""
+    """How one message ended in one run; `rule` is 0 where no rule decided."""
 
     message_id: int
     outcome: Outcome
-    why: str
+    why: Reason
     rule: int
     action: str
     target_q: str
     target_q_mgr: str
     at: datetime
+
+    @property
+    def is_only_dry_run(self) -> bool:
+        """Whether nothing but the dry run kept the message's next step from being taken."""
+        return self.outcome is Outcome.NOT_ATTEMPTED and self.why == Why.DRY_RUN()
+
+
+def is_only_dry_run(booked: FromClause) -> ColumnElement[bool]:
+    """Return `OutcomeFact.is_only_dry_run` as a condition on outcomes, or on an alias of them."""
+    return (booked.c.outcome == Outcome.NOT_ATTEMPTED) & (booked.c.why == Why.DRY_RUN())
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +132,16 @@ class Outcomes(Repository):
     def count_without_archive_copy(self, run_id: str) -> int:
         """Count the messages of a run that were not discarded because they were not archived."""
         query = select(func.count()).where(
-            outcomes.c.run_id == run_id, outcomes.c.why == NO_ARCHIVE_COPY
+            outcomes.c.run_id == run_id, outcomes.c.why == Why.NO_ARCHIVE_COPY()
         )
         return int(next(iter(self._values(query))))
 
     def quarantine_forwards(self, run_id: str) -> dict[int, str]:
-        """Return the messages that a run forwarded to a quarantine queue, with that queue.
-
-        No rule decided about them: rule 0 did.
-        """
+        """Return the messages that a run forwarded to a quarantine queue, with that queue."""
         query = select(outcomes.c.message_id, outcomes.c.target_q).where(
             outcomes.c.run_id == run_id,
             outcomes.c.outcome == Outcome.FORWARDED,
-            outcomes.c.rule == 0,
+            outcomes.c.rule == QUARANTINE,
         )
         with self._stream(query) as rows:
             return {row.message_id: row.target_q for row in rows}

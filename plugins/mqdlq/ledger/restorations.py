@@ -14,6 +14,7 @@ from mqdlq.ledger.archive import ArchivedCopy, CopyId
 from mqdlq.ledger.database import Repository, add, columns_of, in_parts, in_turn
 from mqdlq.ledger.tables.messages import restoration_states, restorations
 from mqdlq.model import RestorationState
+from mqdlq.reasons import Reason
 
 PUT: Final = (RestorationState.INTENDED, RestorationState.RESTORED, RestorationState.UNKNOWN)
 """The states in which a copy is put, about to be, or may have been."""
@@ -65,7 +66,7 @@ class CopyState:
     at: datetime
     unit: str = ""
     mqrc: int = 0
-    why: str = ""
+    why: Reason | None = None
 
     @property
     def key(self) -> CopyId:

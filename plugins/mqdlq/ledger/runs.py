@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select
 
@@ -12,9 +12,6 @@ from mqdlq.failures import Failure
 from mqdlq.ledger.database import Repository, columns_of
 from mqdlq.ledger.tables.runs import approvals, failures, looks, passes, runs, sightings
 from mqdlq.model import GIVEN_ACTION, QueueKind
-
-DRY_RUN: Final = "dry run"
-"""Why a dry run attempted nothing, where nothing else would have stood in the way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from mqdlq import lake
 from mqdlq.causes import COLUMNS, MOST_NAMES, Cause, cause_of_row
 from mqdlq.lake.row_search import is_one_of, search_rows
-from mqdlq.ledger import DRY_RUN, Ledger, OutcomeFact, Run, SinceSnapshot, TakenSnapshot
+from mqdlq.ledger import Ledger, OutcomeFact, Run, SinceSnapshot, TakenSnapshot
 from mqdlq.model import Outcome, Trait
 from mqdlq.plan import steps_for
 from mqdlq.rules import RulesTable, check, with_nuls_as_blanks
@@ -272,8 +272,7 @@ def _settled(location: str) -> Iterator[dict[str, Any]]:
 
 
 def _ending(fact: OutcomeFact) -> _Ending:
-    is_dry = fact.outcome is Outcome.NOT_ATTEMPTED and fact.why == DRY_RUN
-    return fact.outcome, fact.rule, is_dry
+    return fact.outcome, fact.rule, fact.is_only_dry_run
 
 
 def _count(names: Counter[str], name: str | None) -> None:

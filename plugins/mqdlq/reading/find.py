@@ -31,6 +31,7 @@ from mqdlq.reading.filters import (
     State,
     conditions_of,
 )
+from mqdlq.reasons import code_of, words_of
 from mqdlq.rules.wildcards import fits
 from mqdlq.words import CLASSES
 
@@ -76,6 +77,7 @@ class FoundMessage:
     expires_at: datetime | None
     outcome: Outcome | None
     why: str
+    why_code: str
     outcome_run_id: str
     outcome_at: datetime | None
     has_departed: bool
@@ -171,7 +173,8 @@ def found_message(
         dead_lettered_at=row["dead_lettered_at"],
         expires_at=row["expires_at"],
         outcome=state.outcome,
-        why=state.why,
+        why=words_of(state.why),
+        why_code=code_of(state.why),
         outcome_run_id=state.run_id,
         outcome_at=state.at,
         has_departed=state.has_departed,

@@ -21,6 +21,7 @@ from mqdlq.headers.chain import walk
 from mqdlq.headers.rfh import RulesHeader2
 from mqdlq.ledger import AuditEvent, MessageHistory
 from mqdlq.model import Action, AuditKind
+from mqdlq.reasons import words_of
 from mqdlq.words import STATES, target, visible
 
 VARIABLE: Final = "MQDLQ_TRACE_URL"
@@ -178,8 +179,7 @@ def _of_outcomes(history: MessageHistory) -> Iterator[TimelineEvent]:
         resident = place[fact.message_id]
         where = target(fact.target_q, fact.target_q_mgr)
         to = f" to {where}" if where and fact.action in {Action.RETRY, Action.FWD} else ""
-        why = f" ({visible(fact.why)})" if fact.why else ""
-        text = f"Outcome: {fact.outcome.words}{to}{why}"
+        text = f"Outcome: {fact.outcome.words}{to} ({visible(fact.why.words)})"
         yield TimelineEvent(
             fact.at, str(fact.outcome), text, run_id, "", resident.residence, resident.occurrence
         )
@@ -204,7 +204,7 @@ def _of_copies(history: MessageHistory) -> Iterator[TimelineEvent]:
         resident = place[one.copy.message_id]
         where = target(one.to_queue, one.to_queue_manager)
         state = str(one.copy.state).replace("_", " ")
-        why = one.copy.why or (reason_text(one.copy.mqrc) if one.copy.mqrc else "")
+        why = words_of(one.copy.why) or (reason_text(one.copy.mqrc) if one.copy.mqrc else "")
         text = f"Archive copy {state} to {where}{f' ({visible(why)})' if why else ''}"
         yield TimelineEvent(
             one.copy.at,

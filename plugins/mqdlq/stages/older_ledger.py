@@ -16,6 +16,7 @@ from mqdlq.lake.works import RecordedWork, newest_work, record_work, recorded_re
 from mqdlq.ledger import CopyState, Epoch, Ledger, Restoration
 from mqdlq.model import RestorationState, WorkNumber
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers
+from mqdlq.reasons import Why
 from mqdlq.resources import Resources
 from mqdlq.words import count, moment, place
 
@@ -304,6 +305,6 @@ def _take_on_restoration(lost: LostRestoration, ledger: Ledger, now: datetime) -
     name = lost.restoration.restoration_id
     if ledger.restorations.get(name) is None:
         ledger.restorations.record(lost.restoration, copies)
-    why = f"recorded on {moment(now)} from the lake, after an older copy of the ledger was restored"
+    why = Why.RECORDED_FROM_LAKE(at=now)
     states = [CopyState(*one.key, RestorationState.UNKNOWN, now, why=why) for one in copies]
     ledger.restorations.add_states(name, states)

@@ -30,6 +30,7 @@ from mqdlq.model import Action, MessageClass, Outcome, PutAuthority, Step
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import FoundMessage, find_by_keys, iterate_messages
 from mqdlq.reading.page_paths import DAG_PREFIX, dag_of
+from mqdlq.reasons import words_of
 from mqdlq.rules import Rule
 from mqdlq.stages.approve import PlannedMoves, ask_about
 from mqdlq.stages.restore.selection import ListedCopy, Restorability, list_copies
@@ -406,7 +407,7 @@ def _with_changes(
     step = Step(1, 1, action, target_q, target_q_mgr, False, PutAuthority.DEF, 1)
     changes = find_changes(asked.repair, step, one.queue_manager, row)
     if changes.refusal:
-        return replace(candidate, obstacle=changes.refusal)
+        return replace(candidate, obstacle=changes.refusal.words)
     return replace(candidate, changes=describe_changes(changes))
 
 
@@ -486,7 +487,7 @@ def _restorable(listed: list[ListedCopy]) -> Iterator[Candidate]:
             state=str(one.restorability),
             destination=place(one.dest_q, one.dest_q_mgr) if one.dest_q else "",
             size=one.length or 0,
-            obstacle="" if is_ready else f"{one.restorability} {one.why}".strip(),
+            obstacle="" if is_ready else f"{one.restorability} {words_of(one.why)}".strip(),
         )
 
 

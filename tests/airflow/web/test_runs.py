@@ -19,6 +19,7 @@ import pytest
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger, RampState, RecordedVerdict, Subject, open_ledger
 from mqdlq.model import RampPhase
+from mqdlq.reasons import Why
 from mqdlq.web import requests
 from mqdlq.web.app import application
 from tests.support.web.airflow_app import AirflowApp
@@ -353,7 +354,8 @@ def test_a_run_without_a_plan_or_a_snapshot_says_so(airflow: AirflowApp, own_wor
 
 def test_a_run_shows_how_far_its_ramps_are(airflow: AirflowApp, tmp_path: Path) -> None:
     create_ledger(tmp_path / "ledger.db")
-    why = "ramp: step 1 of 3 (1 message) has moved, watching PAYMENTS @ QM1"
+    step = Why.RAMP_STEP(step=1, steps=3, messages=1)
+    why = Why.STEP_WATCHED(step=step, place="PAYMENTS @ QM1", until=NOON, unmet=None)
     with open_ledger(f"sqlite:///{tmp_path}/ledger.db") as ledger:
         run = RecordedRun(run={"controls": '{"ramp": {}}'}).record(ledger)
         subject = Subject(run.queue_manager, run.queue, "0bc7646ee98b", "PAYMENTS", "QM1")
@@ -365,4 +367,4 @@ def test_a_run_shows_how_far_its_ramps_are(airflow: AirflowApp, tmp_path: Path) 
         with patch.dict(overrides, {requests.ledger: lambda: ledger}):
             text = text_of(airflow, f"{DEMO}/runs/{run.run_id}")
 
-    assert f"cause 0bc7646ee98b, to PAYMENTS @ QM1: {why}" in text
+    assert f"cause 0bc7646ee98b, to PAYMENTS @ QM1: {why.words}" in text

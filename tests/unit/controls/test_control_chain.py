@@ -13,6 +13,7 @@ from mqdlq.controls.registry import REGISTRY
 from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import BrowsedItem, Hold, WorkItem
 from mqdlq.model import Outcome
+from mqdlq.reasons import Why
 from mqdlq.resources import Execution
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import NOON, World
@@ -25,7 +26,7 @@ def test_a_run_moves_as_many_messages_as_its_budget(world: World) -> None:
         world.dead_letter()
 
     first = world.handle("WAIT(NO)\nACTION(RETRY)", **TWO)
-    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
+    whys = [fact.why.words for fact in world.ledger.outcomes.of_run("run-1").values()]
     second = world.handle("WAIT(NO)\nACTION(RETRY)", **TWO)
 
     assert list(first.values()) == ["delivered", "delivered", "not_attempted"]
@@ -72,11 +73,14 @@ def test_a_run_without_budget_does_not_wait_for_a_step_of_a_ramp(world: World) -
     settle(execution)
 
     assert (result.attempts, result.pending, result.next_pass_at) == (1, 0, None)
-    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
+    whys = [fact.why.words for fact in world.ledger.outcomes.of_run("run-1").values()]
     assert whys == [
         "attempt 1",
         "the run has moved as many messages as it may (limits: messages_per_run: 1)",
     ]
+
+
+BEFORE_ONE = Why.OTHER(text="it is before one o'clock")
 
 
 class HoldUntilOneOClock(Control):
@@ -95,7 +99,7 @@ class HoldUntilOneOClock(Control):
     def find_hold(self, item: WorkItem) -> Hold | None:
         del item
         until = NOON + timedelta(hours=1)
-        return Hold("it is before one o'clock", until) if self._clock() < until else None
+        return Hold(BEFORE_ONE, until) if self._clock() < until else None
 
 
 def test_a_hold_that_ends_is_followed_by_a_pass(
@@ -130,7 +134,7 @@ def test_a_message_that_is_held_at_the_end_is_not_attempted(
 
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
     (fact,) = world.ledger.outcomes.of_run("run-1").values()
-    assert fact.why == "it is before one o'clock"
+    assert fact.why == BEFORE_ONE
 
 
 def test_a_control_reads_notes_of_controls_that_are_asked_before_it() -> None:

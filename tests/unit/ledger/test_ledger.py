@@ -23,6 +23,7 @@ from mqdlq.ledger import (
 )
 from mqdlq.ledger.migrations import revisions
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
+from mqdlq.reasons import Why
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
@@ -84,7 +85,8 @@ def attempt(message_id: int, *, unit: str = "u1", run_id: str = "r1") -> Attempt
 
 
 def outcome(message_id: int, kind: Outcome = Outcome.DELIVERED) -> OutcomeFact:
-    return OutcomeFact(message_id, kind, "attempt 1", 1, "RETRY", "PAYMENTS", "QM1", NOON)
+    why = Why.ATTEMPT(number=1)
+    return OutcomeFact(message_id, kind, why, 1, "RETRY", "PAYMENTS", "QM1", NOON)
 
 
 def test_a_run_is_read_back_as_it_was_recorded(ledger: Ledger) -> None:

@@ -252,7 +252,7 @@ def test_a_plan_that_is_not_approved_touches_nothing(world: World, decision: str
 
     assert world.depths("DLQ", "PAYMENTS", "PARKED") == (4, 0, 0)
     booked = world.ledger.outcomes.of_run(execution.run.run_id).values()
-    assert {(str(fact.outcome), fact.why) for fact in booked if fact.rule} == {
+    assert {(str(fact.outcome), fact.why.words) for fact in booked if fact.rule} == {
         ("not_attempted", why)
     }
 

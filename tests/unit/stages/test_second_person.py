@@ -193,7 +193,7 @@ def test_a_run_in_the_foreground_does_not_carry_out_such_a_plan(
     settle(world.execution(run))
     assert world.depths("DLQ", "PARKED") == (2, 0)
     booked = world.ledger.outcomes.of_run(run.run_id).values()
-    assert {fact.why for fact in booked} == {f"not approved: rejected by {who}"}
+    assert {fact.why.words for fact in booked} == {f"not approved: rejected by {who}"}
     assert sum("[MQDLQ-977]" in text for text in caplog.messages) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqdlq.controls.control import Control
 from mqdlq.controls.work import Hold, PlannedAttempt, WorkItem
 from mqdlq.model import Outcome, Trait
+from mqdlq.reasons import Why
 from mqdlq.resources import Execution
 
 _MOVED = Outcome.having(Trait.SUCCEEDED)
@@ -30,10 +31,8 @@ class RunBudget(Control):
         if size <= self.room:
             return None
         if size > 1:
-            rest = f"the run may move {self.room} more (limits: messages_per_run)"
-            return Hold(f"its group has {size} messages, and {rest}")
-        limit = f"limits: messages_per_run: {self._budget}"
-        return Hold(f"the run has moved as many messages as it may ({limit})")
+            return Hold(Why.GROUP_OVER_BUDGET(messages=size, room=self.room))
+        return Hold(Why.BUDGET_USED(limit=self._budget))
 
     def admit(self, planned: PlannedAttempt) -> None:
         """Count a message that the pass tries to move."""

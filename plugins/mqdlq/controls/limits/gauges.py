@@ -15,6 +15,7 @@ from mqdlq.controls.work import Hold, Planned
 from mqdlq.ledger import Meter, Rate
 from mqdlq.model import Destination
 from mqdlq.mqi.hints import printable_name
+from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 
 LONGEST_WAIT: Final = timedelta(minutes=1)
@@ -36,7 +37,7 @@ NO_DEPTH: Final = (
     " queue that the user may inquire (+inq) [MQDLQ-615]"
 )
 
-GONE: Final = Hold("it left the queue while the run waited for a limit")
+GONE: Final = Hold(Why.LEFT_WHILE_WAITING())
 
 _DEPTH: Final = "depth"
 _START: Final = datetime.min.replace(tzinfo=UTC)
@@ -85,7 +86,7 @@ class Gauge(ABC):
     it is reserved.
     """
 
-    def __init__(self, meter: Meter, why: str, counts: Counted, pace: Pace) -> None:
+    def __init__(self, meter: Meter, why: Reason, counts: Counted, pace: Pace) -> None:
         self.meter, self.why = meter, why
         self.ready_at = _START
         self._counts, self._pace = counts, pace
@@ -126,7 +127,7 @@ class RateGauge(Gauge):
     A part is a unit of work, or what the rate allows in a second.
     """
 
-    def __init__(self, meter: Meter, why: str, counts: Counted, rate: Rate, pace: Pace) -> None:
+    def __init__(self, meter: Meter, why: Reason, counts: Counted, rate: Rate, pace: Pace) -> None:
         super().__init__(meter, why, counts, pace)
         self._rate, self._chunk = rate, rate.per_second
         if counts is Counted.MESSAGES:
@@ -161,7 +162,7 @@ class DepthGauge(Gauge):
     """
 
     def __init__(
-        self, meter: Meter, why: str, destination: Destination, in_flight: int, pace: Pace
+        self, meter: Meter, why: Reason, destination: Destination, in_flight: int, pace: Pace
     ) -> None:
         super().__init__(meter, why, Counted.MESSAGES, pace)
         self._destination, self._in_flight = destination, in_flight
@@ -231,7 +232,7 @@ class Gauges:
         subject, name = f"queue {queue} at {queue_manager}", f"queue {printable_name(queue)}"
         gauges = self._build(subject, name, item)
         if item.in_flight is not None:
-            why = f"{name} holds {item.in_flight} messages or more (limits: in_flight)"
+            why = Why.TARGET_DEEP(name=name, messages=item.in_flight)
             meter = Meter(subject, _DEPTH)
             gauge = DepthGauge(meter, why, destination, item.in_flight, self._pace)
             gauges.append(self._share(gauge))
@@ -243,9 +244,8 @@ class Gauges:
         for key, amount in rates.limited():
             are_messages = key.counts is Counted.MESSAGES
             burst = rates.burst_messages if are_messages else amount
-            number = f"{amount:g}" if are_messages else f"{amount:.0f}"
-            limit = f"{number} {key.counts} a {key.period} (limits: {key.name})"
-            why = f"the limit of {name} is {limit}"
+            code = Why.MESSAGE_RATE if are_messages else Why.BYTE_RATE
+            why = code(name=name, amount=amount, period=key.period, key=key.name)
             meter, rate = Meter(subject, key.meter), Rate(amount / key.seconds, burst)
             gauges.append(self._share(RateGauge(meter, why, key.counts, rate, self._pace)))
         return gauges

@@ -8,7 +8,8 @@ from mqdlq.controls.control import Browses, Control, Observation
 from mqdlq.controls.loops.round_trips import RoundTrips, find_round_trips
 from mqdlq.controls.loops.settings import Loops
 from mqdlq.controls.work import Hold, WorkItem
-from mqdlq.model import Action, Outcome, PutAuthority, Step
+from mqdlq.model import QUARANTINE, Action, Outcome, PutAuthority, Step
+from mqdlq.reasons import Why
 from mqdlq.resources import Execution
 
 
@@ -25,11 +26,10 @@ class LoopGuard(Control):
     def __init__(self, execution: Execution, loops: Loops) -> None:
         """Read the round trips when a message is first asked for."""
         self._execution, self._limit = execution, loops.limit
-        self._queue, self._why = loops.then.forward or "", f"loops: limit {loops.limit}"
+        self._queue, self._own_queue = loops.then.forward or "", ""
         if self._queue in {execution.run.queue, execution.run.state_queue}:
             # A message would only come back sooner.
-            self._why += f"; it stays, because {self._queue} is a queue of this very handler"
-            self._queue = ""
+            self._queue, self._own_queue = "", self._queue
 
     def begin_observation(self, browse: Observation) -> None:
         """Keep the run's messages for the end of the browse."""
@@ -48,7 +48,7 @@ class LoopGuard(Control):
                 continue
             hold = self.find_hold(item)
             if hold is None:
-                item.moved_because = f"it {trips}"
+                item.moved_because = Why.CAME_BACK(trips=trips.reason)
             elif self._queue:
                 item.steps = (forward_to(self._queue, item.attempts_made + 1),)
                 item.moved_because = hold.why
@@ -63,7 +63,12 @@ class LoopGuard(Control):
         trips = self._round_trips.get(item.message.message_id)
         if trips is None or trips.count < self._limit or item.moved_because:
             return None
-        return Hold(f"it {trips} ({self._why})", outcome=Outcome.QUARANTINED)
+        why = Why.CAME_BACK_TOO_OFTEN(trips=trips.reason, limit=self._limit)
+        if self._own_queue:
+            why = Why.CAME_BACK_TO_OWN_QUEUE(
+                trips=trips.reason, limit=self._limit, queue=self._own_queue
+            )
+        return Hold(why, outcome=Outcome.QUARANTINED)
 
     @cached_property
     def _round_trips(self) -> dict[int, RoundTrips]:
@@ -73,4 +78,4 @@ class LoopGuard(Control):
 
 def forward_to(queue: str, tries: int) -> Step:
     """Return the step that forwards a message with its MQDLH; no rule of the table decided it."""
-    return Step(0, 0, Action.FWD, queue, "", True, PutAuthority.DEF, tries)
+    return Step(QUARANTINE, 0, Action.FWD, queue, "", True, PutAuthority.DEF, tries)

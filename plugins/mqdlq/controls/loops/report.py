@@ -57,7 +57,7 @@ def return_rows(run: Run | None, ledger: Ledger) -> tuple[ReturnRow, ...]:
             cause=known.get(cause_id, f"cause {cause_id}"),
             messages=len(found),
             round_trips=found[0].count,
-            why=str(join(found)),
+            why=join(found).reason.words,
             limit=limit,
             quarantine_q=quarantine_q,
         )

@@ -8,6 +8,7 @@ from datetime import timedelta
 from statistics import median
 
 from mqdlq.ledger import Departure, Identity, Ledger
+from mqdlq.reasons import Reason, Why
 from mqdlq.words import span
 
 
@@ -31,17 +32,16 @@ class RoundTrips:
         seconds = [delay.total_seconds() for delay in self.delays]
         return timedelta(seconds=median(seconds)) if seconds else None
 
-    def __str__(self) -> str:
-        """Return the round trips in words: ``came back 3 times, 40 s after each delivery``."""
-        times = "once" if self.count == 1 else f"{self.count} times"
+    @property
+    def reason(self) -> Reason:
+        """The round trips as a reason: ``came back 3 times, 40 s after each delivery``."""
         known = sorted({span(delay.total_seconds()) for delay in self.delays})
         if self.typical_delay is None:
-            return f"came back {times}"
+            return Why.TRIPS(trips=self.count)
         if len(known) == 1:
-            each = "its" if self.count == 1 else "each"
-            return f"came back {times}, {known[0]} after {each} delivery"
+            return Why.TRIPS_AFTER(trips=self.count, delay=known[0])
         typical = span(self.typical_delay.total_seconds())
-        return f"came back {times}, typically {typical} after a delivery"
+        return Why.TRIPS_TYPICALLY_AFTER(trips=self.count, delay=typical)
 
 
 def find_round_trips(ledger: Ledger, message_ids: Collection[int]) -> dict[int, RoundTrips]:

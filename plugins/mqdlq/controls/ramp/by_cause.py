@@ -15,7 +15,7 @@ from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import BrowsedItem, Hold, PlannedAttempt, WorkItem
 from mqdlq.errors import QueueManagerError
 from mqdlq.ledger import CauseAttempt, Subject
-from mqdlq.model import Action, Step
+from mqdlq.model import QUARANTINE, Action, Step
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.resources import Execution
 
@@ -150,4 +150,4 @@ def _has_gate(step: Step) -> bool:
     A DISCARD has no target. A forward to a quarantine queue has the rule 0: no application has to
     read from that queue before more messages follow.
     """
-    return step.action is not Action.DISCARD and step.rule > 0
+    return step.action is not Action.DISCARD and step.rule != QUARANTINE

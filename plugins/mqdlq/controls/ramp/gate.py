@@ -8,14 +8,15 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import ClassVar, NamedTuple
 
-from mqdlq.constants import MQRC, reason_text
+from mqdlq.constants import MQRC
 from mqdlq.controls.ramp.settings import Breaker, Ramp
 from mqdlq.controls.work import Hold
 from mqdlq.ledger import RampState, Subject
 from mqdlq.model import RampPhase
 from mqdlq.mqi.hints import BLANK_NAME
+from mqdlq.reasons import Reason, Why, words_of
 from mqdlq.resources import Execution
-from mqdlq.words import count, moment, place
+from mqdlq.words import place
 
 OF_ONE_MESSAGE = (MQRC["MQRC_MSG_TOO_BIG_FOR_Q"], MQRC["MQRC_BACKED_OUT"])
 """Reasons of failed puts that say nothing about the other messages for the target.
@@ -98,7 +99,8 @@ class CauseGate:
         self._moved = self._in_flight = self._failures = 0
         self._hold: Hold | None = None
         self._step_hold: Hold | None = None
-        self._last_reason = self._unmet = ""
+        self._last_reason = 0
+        self._unmet: Reason | None = None
         self._is_recorded = recorded is not None
         self._state = recorded or self._begin()
         if recorded is not None:
@@ -116,9 +118,8 @@ class CauseGate:
         # A message that the step has no room for goes before the messages behind it, even if an
         # attempt fails later in this pass and makes room.
         if self._step_hold is None and self._moved + self._in_flight >= self._state.allowed:
-            self._step_hold = Hold(
-                f"{self._describe_step(self._state)} has not finished", self._clock() + self._watch
-            )
+            step = self._describe_step(self._state)
+            self._step_hold = Hold(Why.STEP_UNFINISHED(step=step), self._clock() + self._watch)
         return self._step_hold
 
     def admit(self) -> None:
@@ -139,7 +140,7 @@ class CauseGate:
         if not reason or reason in OF_ONE_MESSAGE:
             return
         self._failures += 1
-        self._last_reason = f", the last with {reason_text(reason)}"
+        self._last_reason = reason
         self._handle(Event.FAILED)
 
     def decide(self) -> None:
@@ -170,7 +171,7 @@ class CauseGate:
         self._state = replace(self._state, run_id=execution.run.run_id, at=self._clock())
         self._hold = _build_hold(self._state)
         self._ledger.ramps.record(self._subject, self._state)
-        execution.log.info("%s: %s", self._place, self._state.why)
+        execution.log.info("%s: %s", self._place, words_of(self._state.why))
 
     # Guards
 
@@ -234,26 +235,28 @@ class CauseGate:
 
     def _open_after_returns(self) -> RampState:
         moved = self._ledger.ramps.moved(self._subject, self._state.count_from)
-        messages = count(moved, "message")
-        return self._open(f"{self._count_returns():,} of {messages} came back from {self._place}")
+        returned = self._count_returns()
+        return self._open(Why.MESSAGES_CAME_BACK(returned=returned, moved=moved, place=self._place))
 
     def _open_after_failures(self) -> RampState:
-        puts = "a put" if self._failures == 1 else f"{self._failures:,} puts in a row"
-        return self._open(f"{puts} to {self._place} failed{self._last_reason}")
+        puts, place_of, last = self._failures, self._place, self._last_reason
+        if not last:
+            return self._open(Why.PUTS_FAILED(puts=puts, place=place_of))
+        return self._open(Why.PUTS_FAILED_WITH(puts=puts, place=place_of, mqrc=last))
 
     def _watch_target(self) -> RampState:
         last = self._ledger.ramps.last_moved_at(self._subject)
         return self._watch_until((last or self._clock()) + self._watch)
 
     def _watch_longer(self) -> RampState:
-        return self._watch_until(self._clock() + self._watch, f": {self._unmet}")
+        return self._watch_until(self._clock() + self._watch, self._unmet)
 
     def _complete(self) -> RampState:
         ramp = self._around.ramp
-        words = "ramp: all messages may move" if ramp else "breaker: closed, all messages may move"
+        why = Why.RAMP_COMPLETE() if ramp else Why.BREAKER_CLOSED()
         step = len(ramp.steps) if ramp else TRY
         last = self._ledger.ramps.last_attempt()
-        return replace(self._state, step=step, step_from=last, until=None, why=words)
+        return replace(self._state, step=step, step_from=last, until=None, why=why)
 
     # Parts of guards and states
 
@@ -268,7 +271,7 @@ class CauseGate:
             step_from=0,
             count_from=0,
             until=None,
-            why="",
+            why=None,
             at=self._clock(),
         )
         if self._around.ramp is None:
@@ -281,17 +284,16 @@ class CauseGate:
         allowed = ramp.steps[step - 1] if ramp is not None and step != TRY else 1
         state = replace(before or self._state, step=step, allowed=allowed, until=None)
         self._moved = self._in_flight = self._failures = 0
-        return replace(state, why=f"{self._describe_step(state)} may move")
+        return replace(state, why=Why.STEP_MAY_MOVE(step=self._describe_step(state)))
 
-    def _open(self, why: str) -> RampState:
+    def _open(self, why: Reason) -> RampState:
         until = self._clock() + self._around.breaker.pause
-        words = f"breaker: {why}; next try at {moment(until)}"
-        return replace(self._state, until=until, why=words)
+        return replace(self._state, until=until, why=Why.BREAKER_OPEN(why=why, until=until))
 
-    def _watch_until(self, until: datetime, unmet: str = "") -> RampState:
+    def _watch_until(self, until: datetime, unmet: Reason | None = None) -> RampState:
         step = self._describe_step(self._state)
-        words = f"{step} has moved, watching {self._place} until {moment(until)}"
-        return replace(self._state, until=until, why=f"{words}{unmet}")
+        why = Why.STEP_WATCHED(step=step, place=self._place, until=until, unmet=unmet)
+        return replace(self._state, until=until, why=why)
 
     def _count_returns(self) -> int:
         return self._around.count_returns(self._subject, self._state.count_from)
@@ -302,31 +304,29 @@ class CauseGate:
             return self._state.step
         return 1 if ramp.steps[0] == 1 else 0
 
-    def _find_unmet_condition(self) -> str:
-        """Return what the target lacks for the next step, or ""; the unknown counts as met."""
+    def _find_unmet_condition(self) -> Reason | None:
+        """Return what the target lacks for the next step, or None; the unknown counts as met."""
         ramp = self._around.ramp
         if ramp is None:
-            return ""
+            return None
         found, before = self._around.inquire(self._subject), self._state.depth
         if found.readers is not None and found.readers < ramp.consumers:
-            handles = count(ramp.consumers, "handle")
-            return f"{found.readers} of {handles} that must have it open for input"
+            return Why.TOO_FEW_READERS(readers=found.readers, handles=ramp.consumers)
         if found.depth is None or before is None:
-            return ""
+            return None
         allowed = ramp.max_depth_growth
         limit = before + (self._state.allowed if allowed is None else allowed)
         if found.depth > limit:
-            return f"{count(found.depth, 'message')} on it, {limit:,} allowed"
+            return Why.TOO_DEEP(depth=found.depth, limit=limit)
         if ramp.consumed and found.depth and found.depth >= before:
-            return f"{count(found.depth, 'message')} on it, {before:,} before the step"
-        return ""
+            return Why.NOT_CONSUMED(depth=found.depth, before=before)
+        return None
 
-    def _describe_step(self, state: RampState) -> str:
+    def _describe_step(self, state: RampState) -> Reason:
         if state.step == TRY:
-            return "breaker: one message as a try"
-        messages = count(state.allowed, "message")
+            return Why.BREAKER_TRY()
         steps = len(self._around.ramp.steps) if self._around.ramp else state.step
-        return f"ramp: step {state.step} of {steps} ({messages})"
+        return Why.RAMP_STEP(step=state.step, steps=steps, messages=state.allowed)
 
     @property
     def _is_try(self) -> bool:
@@ -361,6 +361,6 @@ class CauseGate:
 
 def _build_hold(state: RampState) -> Hold | None:
     """Return the hold that all messages share while nothing may move."""
-    if state.phase in {RampPhase.OPEN, RampPhase.WATCHING}:
+    if state.why is not None and state.phase in {RampPhase.OPEN, RampPhase.WATCHING}:
         return Hold(state.why, state.until)
     return None

@@ -8,6 +8,7 @@ from datetime import datetime
 from mqdlq.controls.settings import read_controls
 from mqdlq.ledger import AwaitedTarget, Ledger, RampState, Run, Subject
 from mqdlq.model import RampPhase
+from mqdlq.reasons import code_of, words_of
 from mqdlq.words import cause_in_words, place
 
 
@@ -15,8 +16,8 @@ from mqdlq.words import cause_in_words, place
 class RampRow:
     """How far the ramp or the breaker of one cause and target is.
 
-    `cause` and `why` are in words; `is_open` says that the breaker has opened, and has not closed
-    since. `until` is None if the state does not depend on the time.
+    `cause` and `why` are in words, `why_code` is the code of `why`. `is_open` says that the breaker
+    has opened, and has not closed since. `until` is None if the state does not depend on the time.
     """
 
     cause_id: str
@@ -26,6 +27,7 @@ class RampRow:
     phase: RampPhase
     is_open: bool
     why: str
+    why_code: str
     until: datetime | None
 
 
@@ -53,7 +55,8 @@ def ramp_rows(run: Run | None, ledger: Ledger, settled_at: datetime | None) -> t
             target_q_mgr=subject.target_q_mgr,
             phase=state.phase,
             is_open=_is_open(state),
-            why=state.why,
+            why=words_of(state.why),
+            why_code=code_of(state.why),
             until=state.until,
         )
         for subject, state in states.items()

@@ -23,6 +23,7 @@ from mqdlq.headers import (
 from mqdlq.lake import snapshot_rows
 from mqdlq.ledger import Ledger, MessageRepair, Run
 from mqdlq.model import MessageClass, Step
+from mqdlq.reasons import Reason, Why
 from mqdlq.words import count, target
 
 COLUMNS: Final = (
@@ -77,7 +78,7 @@ def find_changes(
         target_q_mgr=local if is_local else step.target_q_mgr,
         length=row["total_length"] - data.offset,
     )
-    return _refused(changes, _explain_refusal(changes, data.header))
+    return replace(changes, refusal=_find_refusal(changes, data.header))
 
 
 def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> MessageRepair:
@@ -101,15 +102,11 @@ def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> Messag
     )
     if chain.is_whole:
         return changes
-    how = "do not begin with a valid one"
+    refusal = Why.NO_SUCH_HEADER(format=changes.format_to)
     if chain.headers:
         last = chain.headers[-1].structure
-        how = f"begin with a valid {last} that announces another one, which cannot be read"
-    return _refused(
-        changes,
-        f"Format {changes.format_to} announces a header, and its data {how}; a repair never changes"
-        " the body",
-    )
+        refusal = Why.NEXT_HEADER_UNREADABLE(format=changes.format_to, header=last)
+    return replace(changes, refusal=refusal)
 
 
 def name_of_format(value: str) -> str:
@@ -138,35 +135,26 @@ def _find_data(row: Mapping[str, Any]) -> _Data:
     )
 
 
-def _explain_refusal(changes: MessageRepair, header: str) -> str:
+def _find_refusal(changes: MessageRepair, header: str) -> Reason | None:
     is_described_anew = (changes.format_from, changes.ccsid_from) != (
         changes.format_to,
         changes.ccsid_to,
     )
     if header and is_described_anew:
-        return (
-            f"its data begin with a valid {header}, which has their Format and CodedCharSetId, so"
-            " that the body would have to change; repair only the destination"
-        )
+        return Why.HEADER_DESCRIBES_DATA(header=header)
     is_moved = (changes.dest_q_from, changes.dest_q_mgr_from) != (
         changes.target_q,
         changes.target_q_mgr,
     )
     if not is_described_anew and not is_moved:
-        return (
-            f"the repair changes nothing: Format {name_of_format(changes.format_to)},"
-            f" CodedCharSetId {changes.ccsid_to} and the destination are the same already"
-        )
-    return ""
+        format_to = name_of_format(changes.format_to)
+        return Why.REPAIR_CHANGES_NOTHING(format=format_to, ccsid=changes.ccsid_to)
+    return None
 
 
 def _strip(value: str) -> str:
     """Return a name as MQ reads it: up to the first NUL, without trailing blanks."""
     return value.partition("\0")[0].rstrip(" ")
-
-
-def _refused(changes: MessageRepair, why: str) -> MessageRepair:
-    return replace(changes, refusal=why)
 
 
 def describe_changes(changes: MessageRepair) -> str:
@@ -175,7 +163,7 @@ def describe_changes(changes: MessageRepair) -> str:
     The snapshot does not show whether the body has the header that a new Format announces.
     """
     if changes.refusal:
-        return f"not repaired: {changes.refusal}"
+        return f"not repaired: {changes.refusal.words}"
     length = count(changes.length, "byte")
     header = HEADER_OF_FORMAT.get(changes.format_to, "")
     is_new = header and changes.format_from != changes.format_to
@@ -183,9 +171,9 @@ def describe_changes(changes: MessageRepair) -> str:
     return f"{describe_fields(changes)}; body unchanged, {length}{condition}"
 
 
-def describe_delivery(changes: MessageRepair) -> str:
-    """Return the words for the outcome of a message that was delivered with these changes."""
-    return f"repaired: {describe_fields(changes)}; original in the archive"
+def explain_delivery(changes: MessageRepair) -> Reason:
+    """Return the reason of the outcome of a message that was delivered with these changes."""
+    return Why.DELIVERED_REPAIRED(changes=describe_fields(changes))
 
 
 def describe_fields(changes: MessageRepair) -> str:

@@ -11,6 +11,7 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import planned_messages
 from mqdlq.ledger import Ledger, Run
 from mqdlq.model import AttemptState
+from mqdlq.reasons import Reason, code_of, words_of
 from mqdlq.words import count
 
 _NOT_SETTLED: Final = (AttemptState.INTENDED, AttemptState.UNKNOWN)
@@ -20,13 +21,14 @@ _NOT_SETTLED: Final = (AttemptState.INTENDED, AttemptState.UNKNOWN)
 class RepairRow:
     """Messages that a run repairs in the same way, or does not repair for the same reason.
 
-    `changes` is in words, from and to; `refusal` is "" if they can be repaired. `delivered` counts
-    the delivered messages, whose originals are in the archive, and `unknown` the messages whose
-    unit of work was interrupted and is not settled.
+    `changes` is in words, from and to; `refusal`, in words and as a code, is "" if they can be
+    repaired. `delivered` counts the delivered messages, whose originals are in the archive, and
+    `unknown` the messages whose unit of work was interrupted and is not settled.
     """
 
     changes: str
     refusal: str
+    refusal_code: str
     messages: int
     delivered: int
     unknown: int
@@ -48,16 +50,18 @@ def repair_rows(run: Run | None, ledger: Ledger) -> tuple[RepairRow, ...]:
     except (LakeError, OSError):
         found = ledger.archive.repairs(run.run_id)
     moves = {copy.message_id: copy.move for copy in ledger.archive.copies(run_id=run.run_id)}
-    counted = Counter[tuple[str, str]]()
-    delivered, unknown = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    counted = Counter[tuple[str, Reason | None]]()
+    delivered, unknown = counted.copy(), counted.copy()
     for message_id, changes in found.items():
-        words, move = (describe_fields(changes), changes.refusal), moves.get(message_id)
-        counted[words] += 1
-        delivered[words] += move is AttemptState.CONFIRMED
-        unknown[words] += move in _NOT_SETTLED
+        kind, move = (describe_fields(changes), changes.refusal), moves.get(message_id)
+        counted[kind] += 1
+        delivered[kind] += move is AttemptState.CONFIRMED
+        unknown[kind] += move in _NOT_SETTLED
     return tuple(
-        RepairRow(*words, number, delivered[words], unknown[words])
-        for words, number in counted.most_common()
+        RepairRow(
+            kind[0], words_of(kind[1]), code_of(kind[1]), number, delivered[kind], unknown[kind]
+        )
+        for kind, number in counted.most_common()
     )
 
 

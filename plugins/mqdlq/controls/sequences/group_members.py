@@ -15,6 +15,7 @@ from mqdlq.headers import (
     describe,
 )
 from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.reasons import Reason, Why
 from mqdlq.structures import MQDLH, MQMD
 
 MQMF_SEGMENT, MQMF_LAST_SEGMENT = 2, 4
@@ -98,15 +99,19 @@ def _find_extension(browsed: BrowsedMessage) -> tuple[Any, ...] | None:
     return None
 
 
-def find_repeated(places: Sequence[GroupPlace]) -> str:
-    """Return which MsgSeqNumber several messages have that are not segments, or ""."""
+def find_repeated(places: Sequence[GroupPlace]) -> Reason | None:
+    """Return which MsgSeqNumber several messages have that are not segments, or None."""
     numbers = Counter(place.msg_seq_number for place in places if not place.flags & _SEGMENTED)
-    repeated = (f"{many} messages have MsgSeqNumber {n}" for n, many in numbers.items() if many > 1)
-    return next(repeated, "")
+    repeated = (
+        Why.GROUP_ID_REPEATED(messages=many, number=number)
+        for number, many in numbers.items()
+        if many > 1
+    )
+    return next(repeated, None)
 
 
-def find_gaps(places: Sequence[GroupPlace]) -> str:
-    """Return what a group lacks, in words; "" if it is complete."""
+def find_gaps(places: Sequence[GroupPlace]) -> Reason | None:
+    """Return what a group lacks, None if it is complete."""
     by_number: dict[int, list[GroupPlace]] = defaultdict(list)
     for place in places:
         by_number[place.msg_seq_number].append(place)
@@ -114,47 +119,49 @@ def find_gaps(places: Sequence[GroupPlace]) -> str:
     in_group = any(place.flags & (MQMF_MSG_IN_GROUP | MQMF_LAST_MSG_IN_GROUP) for place in places)
     lasts = [one for one in numbers if _has_flag(by_number[one], MQMF_LAST_MSG_IN_GROUP)]
     if lasts and lasts[0] != numbers[-1]:
-        return (
-            f"MsgSeqNumber {lasts[0]} is flagged as the last, but there is"
-            f" MsgSeqNumber {numbers[-1]}"
-        )
-    missing = _list_missing(numbers) if in_group else []
-    if in_group and not lasts:
-        missing.append("the last")
-    if missing:
-        verb = "is" if len(missing) == 1 and " to " not in missing[0] else "are"
-        listed = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
-        name = "" if listed == "the last" else "MsgSeqNumber "
-        return f"{name}{listed} {verb} missing"
-    return next(filter(None, (_find_segment_gap(by_number[one]) for one in numbers)), "")
+        return Why.LAST_IS_NOT_LAST(flagged=lasts[0], highest=numbers[-1])
+    gaps = _find_missing(numbers) if in_group else []
+    lacks_last = in_group and not lasts
+    if gaps:
+        listed = [*_list_ranges(gaps), *(["the last"] if lacks_last else [])]
+        text = " and ".join(filter(None, [", ".join(listed[:-1]), listed[-1]]))
+        missing = sum(last - first + 1 for first, last in gaps) + lacks_last
+        return Why.NUMBERS_MISSING(listed=text, missing=missing)
+    if lacks_last:
+        return Why.LAST_MISSING()
+    return next(filter(None, (_find_segment_gap(by_number[one]) for one in numbers)), None)
 
 
 def _has_flag(places: Iterable[GroupPlace], flag: int) -> bool:
     return any(place.flags & flag for place in places)
 
 
-def _list_missing(numbers: Sequence[int]) -> list[str]:
-    """Return the missing numbers from 1 to the highest one: the first ranges, and how many more."""
+def _find_missing(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the ranges of the missing numbers from 1 to the highest one."""
     pairs = zip([0, *numbers], numbers, strict=False)
-    gaps = [(before + 1, after - 1) for before, after in pairs if after - before > 1]
+    return [(before + 1, after - 1) for before, after in pairs if after - before > 1]
+
+
+def _list_ranges(gaps: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the first ranges, and how many more numbers there are."""
     listed = [f"{a}" if a == b else f"{a} to {b}" for a, b in gaps[:MAX_RANGES_LISTED]]
     if more := sum(b - a + 1 for a, b in gaps[MAX_RANGES_LISTED:]):
         listed.append(f"{more} more")
     return listed
 
 
-def _find_segment_gap(places: Sequence[GroupPlace]) -> str:
-    """Return what the segments of one logical message lack, or have twice."""
-    name = f"MsgSeqNumber {places[0].msg_seq_number}"
+def _find_segment_gap(places: Sequence[GroupPlace]) -> Reason | None:
+    """Return what the segments of one logical message lack, or have twice, or None."""
+    number = places[0].msg_seq_number
     if not _has_flag(places, _SEGMENTED):
-        return ""
+        return None
     expected = 0
     ordered = sorted(places, key=lambda place: place.offset)
     for place in ordered:
         if place.offset > expected:
-            return f"the segment of {name} with Offset {expected} is missing"
+            return Why.SEGMENT_MISSING(number=number, offset=expected)
         if place.offset < expected:
-            return f"segments of {name} overlap at Offset {place.offset}"
+            return Why.SEGMENTS_OVERLAP(number=number, offset=place.offset)
         expected = place.offset + max(place.length, 0)
     is_whole = ordered[-1].flags & MQMF_LAST_SEGMENT
-    return "" if is_whole else f"the last segment of {name} is missing"
+    return None if is_whole else Why.LAST_SEGMENT_MISSING(number=number)

@@ -22,6 +22,7 @@ from mqdlq.model import Action, Step
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.unit_of_work import MAX_BYTES_IN_A_UNIT, count_gets_and_puts
+from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 
 _MARKERS = 2
@@ -43,7 +44,7 @@ class _Group(Group):
     length: int = 0
     uncommitted: int = 0
     others: set[bytes] = field(default_factory=set)
-    why: str = ""
+    why: Reason | None = None
 
 
 class GroupControl(Control):
@@ -141,51 +142,46 @@ class GroupControl(Control):
                 if held is not None and item.hold is None and item.due_step is not None:
                     item.hold = of_group(held)
 
-    def _find_obstacle(self, group: _Group) -> str:
-        """Return why a group stays, whatever its rules are, or ""."""
+    def _find_obstacle(self, group: _Group) -> Reason | None:
+        """Return why a group stays, whatever its rules are, or None."""
         count = len(group.places)
         if repeated := find_repeated(group.places):
-            return f"its GroupId is used more than once: {repeated}"
+            return repeated
         if gaps := find_gaps(group.places):
-            here = "1 message is" if count == 1 else f"{count} messages are"
-            return f"its group is incomplete: {here} on the queue; {gaps}"
+            return Why.GROUP_INCOMPLETE(messages=count, gaps=gaps)
         if len(group.members) < count:
-            here = f"this run has {len(group.members)} of them{self._find_settled(group)}"
-            return f"its group has {count} messages; {here}"
-        misfit = self._find_misfit(count, group) if count > 1 else ""
-        return f"its group has {count} messages{misfit}" if misfit else ""
+            settled = sum(len(self._settled.get(key, ())) for key in group.others)
+            return Why.GROUP_NOT_IN_RUN(messages=count, here=len(group.members), settled=settled)
+        return self._find_misfit(count, group) if count > 1 else None
 
-    def _find_settled(self, group: _Group) -> str:
-        """Return how many messages of a group earlier runs have settled, in words, or ""."""
-        settled = sum(len(self._settled.get(key, ())) for key in group.others)
-        return f", and earlier runs have settled {settled}" if settled else ""
-
-    def _find_misfit(self, count: int, group: _Group) -> str:
-        """Return why messages do not fit into one unit of work, or ""."""
+    def _find_misfit(self, count: int, group: _Group) -> Reason | None:
+        """Return why messages do not fit into one unit of work, or None."""
         run, needed = self._execution.run, group.uncommitted + _MARKERS
         if not self._has_state_queue:
             name = printable_name(run.state_queue)
-            return f"; without the state queue {name} each message moves alone"
+            return Why.GROUP_WITHOUT_STATE_QUEUE(messages=count, queue=name)
         if count > run.max_messages_per_unit:
-            return f"; max_messages_per_unit is {run.max_messages_per_unit}"
+            return Why.GROUP_OVER_UNIT(messages=count, limit=run.max_messages_per_unit)
         if needed > self._uncommitted_limit:
-            return f", which need MAXUMSGS({needed}); it is {self._uncommitted_limit}"
+            limit = self._uncommitted_limit
+            return Why.GROUP_OVER_MAXUMSGS(messages=count, needed=needed, limit=limit)
         if group.length > MAX_BYTES_IN_A_UNIT:
-            return f" with {group.length} bytes; a unit of work has at most {MAX_BYTES_IN_A_UNIT}"
-        return ""
+            limit = MAX_BYTES_IN_A_UNIT
+            return Why.GROUP_TOO_LONG(messages=count, length=group.length, limit=limit)
+        return None
 
-    def _find_difference(self, group: _Group, step: Step) -> str:
-        """Return why the messages of a group do not move together in this pass, or ""."""
+    def _find_difference(self, group: _Group, step: Step) -> Reason | None:
+        """Return why the messages of a group do not move together in this pass, or None."""
         for place, item, _ in group.members:
             if item.withheld_reason:
-                return f"{place} of its group stays: {item.withheld_reason}"
+                return Why.MEMBER_STAYS(place=str(place), why=item.withheld_reason)
             other = item.due_step
             if other is None:
-                return f"no rule moves {place} of its group now"
+                return Why.MEMBER_WITHOUT_RULE(place=str(place))
             if _treatment(other) != _treatment(step):
-                ways = f"{_describe(step)}, and {place} {_describe(other)}"
-                return f"the rules treat the messages of its group differently: this one {ways}"
-        return ""
+                ways = {"step": _describe(step), "other": _describe(other)}
+                return Why.MEMBERS_DIFFER(place=str(place), **ways)
+        return None
 
     @staticmethod
     def _is_defined(queue_manager: QueueManager, queue: str) -> bool:
@@ -206,7 +202,7 @@ def _treatment(step: Step) -> tuple[object, ...]:
     return step.action, step.target_q, step.target_q_mgr, step.header, step.put_authority
 
 
-def _describe(step: Step) -> str:
+def _describe(step: Step) -> Reason:
     if step.action is Action.DISCARD:
-        return "is discarded"
-    return f"goes to {printable_name(step.target_q)}"
+        return Why.STEP_DISCARDS()
+    return Why.STEP_PUTS(queue=printable_name(step.target_q))

@@ -23,6 +23,7 @@ from mqdlq.headers.limits import NAME_VALUE_BYTES_READ
 from mqdlq.model import Action, Destination, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import CONNECTION_GONE_REASONS
+from mqdlq.reasons import Why
 from mqdlq.resources import Execution
 from mqdlq.structures import Kind
 
@@ -108,8 +109,8 @@ class KeyOrder(Control):
 
     def __init__(self, execution: Execution, configured: Sequences) -> None:
         self._execution = execution
-        self._why = f"it waits behind an earlier message with the same {configured.key}"
-        self._why_unreadable = f"the headers in which it may have {configured.key} cannot be read"
+        self._why = Why.BEHIND_SAME_KEY(key=configured.key)
+        self._why_unreadable = Why.KEY_UNREADABLE(key=configured.key)
         self._reader = KeyReader(configured)
         self._forget()
 

@@ -9,6 +9,7 @@ from mqdlq.controls.windows.settings import ClosedWindow, find_reopening
 from mqdlq.controls.work import Hold, WorkItem
 from mqdlq.model import Destination
 from mqdlq.mqi.hints import printable_name
+from mqdlq.reasons import Why
 from mqdlq.resources import Execution
 
 FindWindows = Callable[[Destination], tuple[ClosedWindow, ...]]
@@ -36,7 +37,6 @@ class ClosedWindows(Control):
         if windows and destination not in self._closed:
             until = find_reopening(windows, self._clock())
             if until is not None:
-                why = f"is closed until {until:%Y-%m-%d %H:%M:%S} UTC (limits: closed)"
-                queue = f"queue {printable_name(destination[0])}"
-                self._closed[destination] = Hold(f"{queue} {why}", until)
+                why = Why.TARGET_CLOSED(queue=printable_name(destination[0]), until=until)
+                self._closed[destination] = Hold(why, until)
         return self._closed.get(destination)

@@ -13,6 +13,7 @@ from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.tables.controls import identities, ramp_states
 from mqdlq.ledger.tables.messages import HAS_CAUSE, attempts, messages, outcomes
 from mqdlq.model import AttemptState, Outcome, RampPhase
+from mqdlq.reasons import Reason
 
 
 class Subject(NamedTuple):
@@ -33,7 +34,7 @@ class RampState:
     breaker without a ramp. In a step, `allowed` messages may move. `depth` is that of the target
     when the step began, None if it is not known. Attempts after `step_from` belong to the step;
     returns and failures count after `count_from`. Both are `seq` of attempts. `until` is when the
-    state may change, None if that does not depend on the time. `why` is the state in words.
+    state may change, None if that does not depend on the time.
     """
 
     run_id: str
@@ -44,7 +45,7 @@ class RampState:
     step_from: int
     count_from: int
     until: datetime | None
-    why: str
+    why: Reason | None
     at: datetime
 
 

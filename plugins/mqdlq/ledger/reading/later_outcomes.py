@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from mqdlq.ledger.database import Repository, in_parts
-from mqdlq.ledger.runs import DRY_RUN
+from mqdlq.ledger.outcomes import is_only_dry_run
 from mqdlq.ledger.tables.messages import (
     attempts,
     learned,
@@ -251,14 +251,13 @@ def _moves(pairs: CTE) -> Select[Any]:
 def _counted(newest: Subquery) -> Select[Any]:
     """Return the query that counts the newest news by the outcome in the first run's account."""
     own = outcomes.alias("own")
-    is_dry = (own.c.outcome == Outcome.NOT_ATTEMPTED) & (own.c.why == DRY_RUN)
     before: ColumnElement[Any] = func.coalesce(own.c.outcome, _as_settled(newest))
     open_ones = sorted(Outcome.having(Trait.NEEDS_ATTENTION))
     counted = (
         select(
             *(newest.c[name] for name in ("of_run", "run_id", "who", "outcome", "at")),
             before.label("before"),
-            case((is_dry, 0), (before.in_(open_ones), 1), else_=0).label("was_open"),
+            case((is_only_dry_run(own), 0), (before.in_(open_ones), 1), else_=0).label("was_open"),
         )
         .outerjoin(
             own, and_(own.c.run_id == newest.c.of_run, own.c.message_id == newest.c.message_id)

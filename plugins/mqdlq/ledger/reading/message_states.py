@@ -15,6 +15,7 @@ from mqdlq.ledger.messages import has_departed
 from mqdlq.ledger.tables.messages import learned, messages, outcomes, run_messages
 from mqdlq.ledger.tables.runs import runs, snapshots
 from mqdlq.model import Outcome
+from mqdlq.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class MessageState:
 
     outcome: Outcome | None = None
     run_id: str = ""
-    why: str = ""
+    why: Reason | None = None
     at: datetime | None = None
     has_departed: bool = False
     occurrences: int = 1
@@ -201,7 +202,7 @@ def _state_of(rows: list[Any], ends: dict[int, Any]) -> MessageState:
     return MessageState(
         outcome=most and most["outcome"],
         run_id=most["run_id"] if most else "",
-        why=most["why"] if most else "",
+        why=most and most["why"],
         at=most and most["at"],
         has_departed=all(row["departed"] for row in rows),
         occurrences=len(rows),

@@ -13,9 +13,8 @@ from sqlalchemy import ColumnElement, and_, func, select
 
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.messages import Listed
-from mqdlq.ledger.outcomes import OutcomeFact
+from mqdlq.ledger.outcomes import OutcomeFact, is_only_dry_run
 from mqdlq.ledger.reading.message_keys import begins
-from mqdlq.ledger.runs import DRY_RUN
 from mqdlq.ledger.settled_messages import Settled
 from mqdlq.ledger.tables.messages import attempts, learned, messages, outcomes, run_messages
 from mqdlq.model import Action, AttemptState, Outcome
@@ -91,7 +90,7 @@ class RunMessages(Repository):
         """Count a run's messages by outcome and decision."""
         names = ("outcome", "rule", "action", "target_q", "target_q_mgr")
         kinds = [outcomes.c[name] for name in names]
-        is_dry = (outcomes.c.outcome == Outcome.NOT_ATTEMPTED) & (outcomes.c.why == DRY_RUN)
+        is_dry = is_only_dry_run(outcomes)
         own = outcomes.c.run_id == run_id
         numbers = (func.count().label("number"), func.max(outcomes.c.at).label("last_at"))
         query = select(*kinds, is_dry.label("is_dry"), *numbers).where(own)

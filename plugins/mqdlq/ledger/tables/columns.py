@@ -18,6 +18,8 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
+from mqdlq.reasons import Reason
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(column_0_label)s",  # SQLAlchemy's default
@@ -80,6 +82,23 @@ class Kind(TypeDecorator[StrEnum]):
         """Return the member; null where the column of an outer join has no row."""
         del dialect
         return None if value is None else self.members(value)
+
+
+class Because(TypeDecorator[Reason]):
+    """A reason, stored as its code and its values in JSON; "" for none."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Reason | None, dialect: Dialect) -> str:
+        """Return the stored form."""
+        del dialect
+        return "" if value is None else value.stored
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Reason | None:
+        """Read the stored form; null where the column of an outer join has no row."""
+        del dialect
+        return Reason.read(value or "")
 
 
 def seq() -> Column[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Boolean, Column, Float, Index, Integer, LargeBinary, String, Table, Text
 
 from mqdlq.ledger.tables.columns import (
+    Because,
     Kind,
     UtcDateTime,
     at,
@@ -94,7 +95,7 @@ ramp_states = Table(
     Column("step_from", Integer, nullable=False),
     Column("count_from", Integer, nullable=False),
     Column("until", UtcDateTime),
-    Column("why", Text, nullable=False),
+    Column("why", Because, nullable=False),
     at(),
     Index(
         "ramp_states_of_a_subject",
@@ -130,7 +131,7 @@ repairs = Table(
     Column("dest_q_mgr_from", String(48), nullable=False),
     *target(),
     Column("length", Integer, nullable=False),
-    Column("refusal", Text, nullable=False),
+    Column("refusal", Because, nullable=False),
     at(),
 )
 """The changes of a message, from and to, recorded with the archive copy of the original.

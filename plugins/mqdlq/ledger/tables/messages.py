@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 from mqdlq.ledger.tables.columns import (
+    Because,
     Kind,
     Words,
     at,
@@ -131,7 +132,7 @@ outcomes = Table(
     of_run(primary_key=True),
     of_message(primary_key=True, index=True),
     Column("outcome", Kind(Outcome, 20), nullable=False),
-    Column("why", Text, nullable=False),
+    Column("why", Because, nullable=False),
     *decision(),
     at(),
     Index(
@@ -233,7 +234,7 @@ restoration_states = Table(
     Column("unit", String(48), nullable=False),
     Column("state", Kind(RestorationState, 20), nullable=False),
     Column("mqrc", Integer, nullable=False),
-    Column("why", Text, nullable=False),
+    Column("why", Because, nullable=False),
     at(),
     ForeignKeyConstraint(["run_id", "message_id"], ["archive.run_id", "archive.message_id"]),
     Index("restoration_states_of_a_copy", "run_id", "message_id"),

@@ -17,6 +17,7 @@ from mqdlq.ledger import Attempt, BrowseOrderReader, Ledger, Listed, OutcomeFact
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.reading.report.report_records import MessageFacts
 from mqdlq.reading.report.report_sources import SNAPSHOT_UNREADABLE, Sources
+from mqdlq.reasons import Reason, Why
 
 ROW_COLUMNS: Final = (
     "browse_seq",
@@ -179,11 +180,11 @@ def _side_by_side(
         one = next(listed, None) if is_listed else one
 
 
-def why_settled(outcome: Outcome, row: dict[str, Any]) -> str:
+def why_settled(outcome: Outcome, row: dict[str, Any]) -> Reason:
     """Return the reason that settling gives for a new message, so that both share a group."""
     if outcome is Outcome.UNPROCESSABLE:
-        return str(row["problem"])
-    return "no rule matches" if outcome is Outcome.UNMATCHED else "as an earlier run left it"
+        return Why.UNPROCESSABLE(problem=row["problem"])
+    return Why.NO_RULE_MATCHES() if outcome is Outcome.UNMATCHED else Why.SETTLED_BEFORE()
 
 
 def message_of(

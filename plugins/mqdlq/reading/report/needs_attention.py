@@ -14,12 +14,12 @@ from typing import Final
 
 from mqdlq.causes import find_cause, generalize, is_generalized
 from mqdlq.constants import reason_text
-from mqdlq.ledger import DRY_RUN, OutcomeFact
 from mqdlq.model import AttemptState, MessageClass, Outcome, QueueKind, Trait
 from mqdlq.reading.report.commands import command_for
 from mqdlq.reading.report.message_outcomes import Message
 from mqdlq.reading.report.report_records import MessageGroup, MessageRow, Tried, TriedGroup
 from mqdlq.reading.report.report_sources import NO_RULE, Sources
+from mqdlq.reasons import code_of, words_of
 from mqdlq.words import (
     CLASSES,
     STATES,
@@ -51,18 +51,14 @@ def needs_attention(message: Message) -> bool:
     fact = message.outcome
     if fact is None or message.is_known_since:
         return False
-    return Trait.NEEDS_ATTENTION in fact.outcome.traits and not would_be_acted_on(fact)
-
-
-def would_be_acted_on(fact: OutcomeFact) -> bool:
-    """Whether nothing but the dry run kept a message's next step from being taken."""
-    return fact.outcome is Outcome.NOT_ATTEMPTED and fact.why == DRY_RUN
+    return Trait.NEEDS_ATTENTION in fact.outcome.traits and not fact.is_only_dry_run
 
 
 def message_row(message: Message, sources: Sources) -> MessageRow:
     """Return the report's row of a message: its fault, its attempts, and the next step."""
     outcome = message.outcome.outcome if message.outcome else None
     failures = [a.mqrc for a in message.attempts if a.state is AttemptState.FAILED]
+    why = message.outcome.why if message.outcome else None
     in_the_way = failures[-1] if failures else message.reason
     return MessageRow(
         **message.facts(),
@@ -70,7 +66,8 @@ def message_row(message: Message, sources: Sources) -> MessageRow:
         reason_text=reason_text(message.reason) if message.reason else "",
         cause=_cause(message, sources.run.queue_kind if sources.run else QueueKind.DEAD_LETTER),
         cause_id=_cause_id(message),
-        why=message.outcome.why if message.outcome else "",
+        why=words_of(why),
+        why_code=code_of(why),
         next_step=next_step(
             outcome,
             message.cls,
@@ -199,7 +196,7 @@ def _worry(row: MessageRow) -> int:
 def _trouble(row: MessageRow) -> tuple[object, ...]:
     to = (_shared(row.dest_q_name), row.dest_q_mgr_name)
     tried = tuple(_attempted(one) for one in row.tried)
-    return (row.outcome, row.cause, row.problem, to, row.why, row.next_step, tried)
+    return (row.outcome, row.cause, row.problem, to, row.why_code, row.why, row.next_step, tried)
 
 
 def _shared(name: str) -> str:

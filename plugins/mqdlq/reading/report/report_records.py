@@ -239,6 +239,7 @@ class MessageRow(MessageFacts):
     cause: str
     cause_id: str
     why: str
+    why_code: str
     next_step: str
     tried: tuple[Tried, ...]
     command: str = ""

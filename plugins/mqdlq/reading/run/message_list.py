@@ -21,6 +21,7 @@ from mqdlq.reading.filters import Presence, RowFilter, RunMessageFilter, conditi
 from mqdlq.reading.report.message_outcomes import ROW_COLUMNS, message_of, why_settled
 from mqdlq.reading.report.report_records import MessageFacts
 from mqdlq.reading.report.report_sources import NO_RULE, SNAPSHOT_UNREADABLE, Sources
+from mqdlq.reasons import code_of, words_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class OutcomeRow(MessageFacts):
     expires_at: datetime | None
     outcome: Outcome | None
     why: str
+    why_code: str
     rule: int
     rule_line: int
     action: str
@@ -209,11 +211,13 @@ class MessageList:
         fact = listed.outcome if listed is not None else self._fact(settled, row)
         rule = fact.rule if fact is not None else 0
         message = message_of(place, {**row, "message_key": key}, fact)
+        why = fact.why if fact is not None else None
         return OutcomeRow(
             **message.facts(),
             expires_at=message.expires_at,
             outcome=fact.outcome if fact is not None else None,
-            why=fact.why if fact is not None else "",
+            why=words_of(why),
+            why_code=code_of(why),
             rule=rule,
             rule_line=self._rules.get(rule, NO_RULE).line,
             action=fact.action if fact is not None else "",

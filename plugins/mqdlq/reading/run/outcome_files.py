@@ -37,6 +37,7 @@ SCHEMA: Final = pa.schema(
         ("expires_at", _UTC),
         ("outcome", pa.string()),
         ("why", pa.string()),
+        ("why_code", pa.string()),
         ("rule", pa.int32()),
         ("rule_line", pa.int32()),
         ("action", pa.string()),

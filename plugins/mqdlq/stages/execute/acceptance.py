@@ -7,8 +7,9 @@ from datetime import datetime
 
 from mqdlq.errors import ExecutionError
 from mqdlq.lake import PlanDescription, plan_directory, planned_messages, read_plan, settled_places
-from mqdlq.ledger import DRY_RUN, AcceptedPlan, Ledger, Run
+from mqdlq.ledger import AcceptedPlan, Ledger, Run
 from mqdlq.plan import plan_hash
+from mqdlq.reasons import Reason, Why
 
 
 def accept_plan(
@@ -77,24 +78,21 @@ def accept_plan(
     return description
 
 
-def find_reason_not_to_act(run: Run, ledger: Ledger) -> str:
-    """Return the reason why the run must not execute its plan, or "".
+def find_reason_not_to_act(run: Run, ledger: Ledger) -> Reason | None:
+    """Return the reason why the run must not execute its plan, or None.
 
     A plan that needed no approval may be executed. A plan that needed one, as each plan of a run
     with a repair does, is executed only if exactly this plan was approved: raises ExecutionError if
     another plan was approved.
     """
     if run.dry_run:
-        return DRY_RUN
+        return Why.DRY_RUN()
     approval = ledger.plans.last_approval(run.run_id)
     if approval is None:
-        return (
-            "not approved: a repair needs an approval, and nobody was asked" if run.repair else ""
-        )
+        return Why.REPAIR_NOT_ASKED() if run.repair else None
     if approval.decision != "approved":
-        answer = "nobody has answered yet" if approval.decision == "asked" else "rejected"
-        by = f" by {approval.who}" if approval.who else ""
-        return f"not approved: {answer}{by}"
+        code = Why.NOT_ANSWERED if approval.decision == "asked" else Why.REJECTED
+        return code(who=approval.who)
     plan = ledger.plans.of_run(run.run_id)
     if plan is not None and plan.plan_hash != approval.plan_hash:
         raise ExecutionError(
@@ -102,4 +100,4 @@ def find_reason_not_to_act(run: Run, ledger: Ledger) -> str:
             f"plan {plan.plan_id} hashes to {plan.plan_hash}, and {approval.who} has approved"
             f" {approval.plan_hash}; start a new run, and approve its plan",
         )
-    return ""
+    return None

@@ -16,6 +16,7 @@ from mqdlq.ledger import Attempt, OutcomeFact
 from mqdlq.model import Action, AttemptState, Destination, Outcome, WorkNumber
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Marker
+from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.stages.execute.actions import decode_dead_letter_header, repeats_recorded_failure
 
@@ -33,12 +34,12 @@ ExplainFailure = Callable[[Destination | None, int], str]
 """Returns what the reason of a failed put to a destination means, or ""."""
 
 
-def build_success_outcome(attempt: Attempt, how: str = "") -> OutcomeFact:
-    """Return the outcome of a confirmed attempt; `how` replaces the usual explanation."""
+def build_success_outcome(attempt: Attempt, how: Reason | None = None) -> OutcomeFact:
+    """Return the outcome of a confirmed attempt; `how` replaces the usual reason."""
     return OutcomeFact(
         message_id=attempt.message_id,
         outcome=_SUCCESS_OUTCOMES[attempt.action],
-        why=how or f"attempt {attempt.attempt_no}",
+        why=how or Why.ATTEMPT(number=attempt.attempt_no),
         rule=attempt.rule,
         action=attempt.action.value,
         target_q=attempt.target_q,
@@ -74,7 +75,7 @@ class MovedMessages:
         return MovedMessages(tuple(rows[-MOST_ROWS:]))
 
 
-def _build_withheld_outcome(planned: PlannedAttempt, why: str, at: datetime) -> OutcomeFact:
+def _build_withheld_outcome(planned: PlannedAttempt, why: Reason, at: datetime) -> OutcomeFact:
     step = planned.step
     target = step.target_q, step.target_q_mgr
     kept = Outcome.NOT_ATTEMPTED, why, step.rule, step.action.value
@@ -125,7 +126,7 @@ class AttemptRecorder:
         self._explain_failure = explain_failure
         self._unwritten_failures: list[Attempt] = []
         self._unwritten_outcomes: list[OutcomeFact] = []
-        self._withheld_because: set[str] = set()
+        self._withheld_because: set[Reason] = set()
         self._warned_of: set[tuple[str, int]] = set()
         self.failures: Counter[tuple[str, int]] = Counter()
         self.attempts = 0
@@ -210,7 +211,7 @@ class AttemptRecorder:
             self.flush()
         return True
 
-    def withhold(self, planned: Planned, why: str, culprit: PlannedAttempt) -> None:
+    def withhold(self, planned: Planned, why: Reason, culprit: PlannedAttempt) -> None:
         """Record that messages stay for the rest of the run because of one of them.
 
         The record may wait for others: a pass that loses it finds the same reason again.
@@ -218,9 +219,9 @@ class AttemptRecorder:
         if why not in self._withheld_because:
             self._withheld_because.add(why)
             number = culprit.item.message.browse_seq
-            self._log.warning("message %d stays: %s [MQDLQ-630]", number, why)
+            self._log.warning("message %d stays: %s [MQDLQ-630]", number, why.words)
         for one in planned.tries:
-            own = why if one is culprit else f"another message of its group stays: {why}"
+            own = why if one is culprit else Why.OTHER_OF_GROUP_STAYS(why=why)
             one.item.withheld_reason = own
             one.item.outcome = Outcome.NOT_ATTEMPTED
             self._unwritten_outcomes.append(_build_withheld_outcome(one, own, self._clock()))

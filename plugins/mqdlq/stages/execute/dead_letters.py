@@ -11,10 +11,9 @@ from mqdlq.lake.archive import steady_digest
 from mqdlq.mqi.archived_messages import browse_with_properties
 from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
 from mqdlq.mqi.unit_of_work import Delivery, GotMessage, UnitOfWork
+from mqdlq.reasons import Why
 from mqdlq.stages.execute.actions import build_delivery, repair_delivery
 from mqdlq.stages.units.moves import MessageGoneError, MoveWithdrawnError
-
-NOT_ARCHIVED = "it could not be archived"
 
 
 class DeadLetterSource:
@@ -97,7 +96,7 @@ class DeadLetterSource:
     def _check_against_copy(self, planned: PlannedAttempt, descriptor: bytes, body: bytes) -> None:
         copy = self._copies.get(planned.item.message.message_id)
         if steady_digest(descriptor, body) != copy:
-            planned.item.withheld_reason = NOT_ARCHIVED
+            planned.item.withheld_reason = Why.NOT_ARCHIVED()
             raise MoveWithdrawnError
 
     def _check_message_key(self, planned: PlannedAttempt, got: GotMessage) -> None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from mqdlq.controls.loops.guard import forward_to
-from mqdlq.controls.repair.changes import describe_delivery
+from mqdlq.controls.repair.changes import explain_delivery
 from mqdlq.controls.work import choose_step
 from mqdlq.headers import message_key
 from mqdlq.ledger import Attempt, Learned, OutcomeFact, Run
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers
+from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.rules import treatment_changes
 from mqdlq.stages.execute.attempt_recorder import build_success_outcome
@@ -119,11 +120,11 @@ class _OpenAttempts:
             run.queue_manager, AttemptState.INTENDED, AttemptState.UNKNOWN
         )
         proven = [attempt for attempt in in_doubt if attempt.unit in units]
-        self._confirm_attempts(proven, "known from the unit's marker after an interruption")
+        self._confirm_attempts(proven, Why.KNOWN_FROM_MARKER())
         lost = list(find_lost_attempts(self.execution, standing))
-        self._confirm_attempts(lost, "moved by this handler before the ledger was restored")
+        self._confirm_attempts(lost, Why.MOVED_IN_LOST_TIME())
 
-    def _confirm_attempts(self, proven: Sequence[Attempt], how: str) -> None:
+    def _confirm_attempts(self, proven: Sequence[Attempt], how: Reason) -> None:
         """Record attempts as confirmed in one transaction; `how` explains their outcomes."""
         execution, ledger = self.execution, self.execution.ledger
         if not proven:
@@ -137,8 +138,10 @@ class _OpenAttempts:
         facts, news = list[tuple[str, OutcomeFact]](), list[Learned]()
         for attempt in confirmed:
             changes = repairs[attempt.run_id].get(attempt.message_id) if attempt.rule else None
-            words = [describe_delivery(changes), how] if changes else [how]
-            fact = build_success_outcome(attempt, "; ".join(words))
+            why = how
+            if changes is not None:
+                why = Why.REPAIRED_BECAUSE(repaired=explain_delivery(changes), because=how)
+            fact = build_success_outcome(attempt, why)
             before = booked.get(attempt.message_id, {})
             news += [
                 _build_learned_outcome(fact, run_id, outcome, execution)

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.ledger import OutcomeFact
 from mqdlq.model import Outcome
+from mqdlq.reasons import Why
 from mqdlq.resources import Execution
 
 LEASE_GRACE = timedelta(minutes=5)
@@ -55,5 +56,5 @@ def release_all_leases(execution: Execution) -> None:
 
 
 def _build_leased_outcome(item: WorkItem, owner: str, now: datetime) -> OutcomeFact:
-    why = f"run {owner} has it and waits to try it again"
+    why = Why.LEASED(run_id=owner)
     return OutcomeFact(item.message.message_id, Outcome.LEASED_BY_RUN, why, 0, "", "", "", now)

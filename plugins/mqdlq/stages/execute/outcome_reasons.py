@@ -7,26 +7,23 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
-from mqdlq.constants import reason_text
 from mqdlq.controls.repair.changes import describe_changes
 from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.lake import snapshot_rows
-from mqdlq.ledger import NO_ARCHIVE_COPY, Attempt, BrowseOrderReader, OutcomeFact
+from mqdlq.ledger import Attempt, BrowseOrderReader, OutcomeFact
 from mqdlq.model import Action, Destination, Disposition, Outcome, Step
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME
+from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies
 from mqdlq.stages.execute.attempt_recorder import BACKED_OUT
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.words import STATES
 
-_NOT_MOVED: Final = "it was not moved before the run ended"
-_DIFFERS: Final = "it differs from its archive copy, or the task was interrupted"
-
-ExplainFailure = Callable[[Attempt], str]
+ExplainFailure = Callable[[Attempt], Reason | str]
 """Returns what the reason of a failed attempt means, and where to look."""
 
 
@@ -44,7 +41,7 @@ class Findings:
     readers: int
     has_lost_time: bool
     blocked: Mapping[Destination | None, int]
-    reason_not_to_act: str
+    reason_not_to_act: Reason | None
     at: datetime
 
 
@@ -83,9 +80,9 @@ def _withhold_without_copy(execution: Execution, work: WorkList) -> None:
     copies = read_recorded_copies(execution, recorded) if recorded else {}
     for item in waiting:
         if item.message.message_id not in copies:
-            item.withheld_reason = NO_ARCHIVE_COPY
+            item.withheld_reason = Why.NO_ARCHIVE_COPY()
         elif item.attempts_made == 0:
-            item.withheld_reason = _NOT_MOVED
+            item.withheld_reason = Why.NOT_MOVED()
 
 
 @contextmanager
@@ -98,7 +95,7 @@ def _open_failure_explanations(execution: Execution, work: WorkList) -> Iterator
             return Destinations(stack.enter_context(connect(execution.settings)), 1)
 
         @cache
-        def explain_group(unit: str) -> str:
+        def explain_group(unit: str) -> Reason:
             made = execution.ledger.attempts.of_unit(unit)
             failed = next(attempt for attempt in made if attempt.mqrc != BACKED_OUT)
             (number,) = (
@@ -106,9 +103,9 @@ def _open_failure_explanations(execution: Execution, work: WorkList) -> Iterator
                 for item in work.items
                 if item.message.message_id == failed.message_id
             )
-            return f"message {number} of its group failed with {reason_text(failed.mqrc)}"
+            return Why.OTHER_OF_GROUP_FAILED(number=number, mqrc=failed.mqrc)
 
-        def explain(attempt: Attempt) -> str:
+        def explain(attempt: Attempt) -> Reason | str:
             if attempt.mqrc == BACKED_OUT:
                 return explain_group(attempt.unit)
             destination = attempt.target_q, attempt.target_q_mgr
@@ -125,15 +122,15 @@ def _explain_outcome(
     advice: ExplainFailure,
 ) -> OutcomeFact:
     if item.is_in_doubt and not item.was_seen:
-        outcome, why = Outcome.UNKNOWN, "its unit of work was interrupted and is not resolved"
+        outcome, why = Outcome.UNKNOWN, Why.IN_DOUBT()
     elif not item.was_seen:
         outcome, why = explain_vanished_message(
             item.message.message_id, row["expires_at"], findings
         )
     elif item.message.disposition is Disposition.UNPROCESSABLE:
-        outcome, why = Outcome.UNPROCESSABLE, row["problem"]
+        outcome, why = Outcome.UNPROCESSABLE, Why.UNPROCESSABLE(problem=row["problem"])
     elif item.message.disposition is Disposition.UNMATCHED:
-        outcome, why = Outcome.UNMATCHED, "no rule matches"
+        outcome, why = Outcome.UNMATCHED, Why.NO_RULE_MATCHES()
     elif findings.reason_not_to_act:
         outcome, why = Outcome.NOT_ATTEMPTED, _explain_inaction(item, findings.reason_not_to_act)
     else:
@@ -152,19 +149,21 @@ def _explain_outcome(
     )
 
 
-def _explain_inaction(item: WorkItem, why: str) -> str:
+def _explain_inaction(item: WorkItem, why: Reason) -> Reason:
     """Return why the run does nothing, and what would have withheld this message in any case."""
     also = item.withheld_reason
     if not also and item.hold and item.hold.until is None:
         also = item.hold.why
     if also:
-        return f"{why}; it would also stay because {also}"
-    return f"{why}; it would be repaired: {describe_changes(item.changes)}" if item.changes else why
+        return Why.WOULD_ALSO_STAY(why=why, also=also)
+    if item.changes:
+        return Why.WOULD_BE_REPAIRED(why=why, changes=describe_changes(item.changes))
+    return why
 
 
 def explain_vanished_message(
     message_id: int, expires_at: datetime | None, findings: Findings
-) -> tuple[Outcome, str]:
+) -> tuple[Outcome, Reason]:
     """Explain a message that is no longer visible on the queue, although this run did not move it.
 
     A message got within an open unit of work is invisible; the MQI cannot distinguish it from a
@@ -172,30 +171,21 @@ def explain_vanished_message(
     """
     if message_id in findings.departed_elsewhere:
         other = findings.departed_elsewhere[message_id]
-        return Outcome.LEASED_BY_RUN, f"run {other} handled it in the meantime"
+        return Outcome.LEASED_BY_RUN, Why.HANDLED_BY_RUN(run_id=other)
     if message_id in findings.being_moved:
-        return Outcome.LEASED_BY_RUN, f"run {findings.being_moved[message_id]} is about to move it"
+        return Outcome.LEASED_BY_RUN, Why.BEING_MOVED(run_id=findings.being_moved[message_id])
     if findings.has_lost_time:
-        return Outcome.UNKNOWN, (
-            "it is not on the queue, and the ledger was restored from an older copy since this run"
-            " began: this handler may have moved it before, so look for its MsgId on its target and"
-            " in the archive"
-        )
+        return Outcome.UNKNOWN, Why.TIME_LOST()
     if expires_at is not None and expires_at <= findings.at:
-        return Outcome.EXPIRED, f"its Expiry ended at {expires_at:%Y-%m-%d %H:%M:%S} UTC"
+        return Outcome.EXPIRED, Why.EXPIRED(at=expires_at)
     if findings.readers:
-        handles = "one handle has" if findings.readers == 1 else f"{findings.readers} handles have"
-        return Outcome.UNKNOWN, (
-            f"it is not visible on the queue, and {handles} that open for input: an application"
-            " may hold it in a unit of work, which DISPLAY QSTATUS TYPE(HANDLE) shows; if it comes"
-            " back, the next run handles it"
-        )
-    return Outcome.TAKEN, "it is no longer on the queue, and this handler did not move it"
+        return Outcome.UNKNOWN, Why.INVISIBLE(handles=findings.readers)
+    return Outcome.TAKEN, Why.TAKEN()
 
 
 def _explain_planned_message(
     item: WorkItem, last: Attempt | None, blocked: int, advice: ExplainFailure
-) -> tuple[Outcome, str]:
+) -> tuple[Outcome, Reason]:
     """Explain a planned message that is still on the queue at the end of the run.
 
     `blocked` is the reason why no put to its destination succeeds, if the handler holds attempts.
@@ -204,39 +194,37 @@ def _explain_planned_message(
     if item.hold and item.hold.outcome is not Outcome.NOT_ATTEMPTED and not item.withheld_reason:
         return item.hold.outcome, item.hold.why
     if step is None:
-        return (
-            Outcome.EXHAUSTED,
-            f"{item.attempts_made} attempts, the last {_describe_attempt(last, advice)}",
-        )
+        end = _explain_attempt(last, advice)
+        return Outcome.EXHAUSTED, Why.EXHAUSTED(attempts=item.attempts_made, last=end)
     if step.action is Action.IGNORE:
-        return Outcome.LEFT_BY_RULE, f"rule {step.rule} (line {step.rule_line}) says IGNORE"
+        return Outcome.LEFT_BY_RULE, Why.RULE_IGNORES(rule=step.rule, line=step.rule_line)
     if why := _find_reason_it_was_held(item, step, last, blocked):
         return Outcome.NOT_ATTEMPTED, why
     if last is None:
-        return Outcome.RETRY_PENDING, "not tried before the run ended"
-    return (
-        Outcome.RETRY_PENDING,
-        f"{item.attempts_made} attempts so far, the last {_describe_attempt(last, advice)}",
-    )
+        return Outcome.RETRY_PENDING, Why.NOT_TRIED()
+    end = _explain_attempt(last, advice)
+    return Outcome.RETRY_PENDING, Why.TRIED(attempts=item.attempts_made, last=end)
 
 
-def _find_reason_it_was_held(item: WorkItem, step: Step, last: Attempt | None, blocked: int) -> str:
-    if item.withheld_reason == _NOT_MOVED and last is not None:
-        backed_out_for = reason_text(last.mqrc) if last.mqrc else _DIFFERS
-        return f"its unit of work was backed out: {backed_out_for}"
+def _find_reason_it_was_held(
+    item: WorkItem, step: Step, last: Attempt | None, blocked: int
+) -> Reason | None:
+    if item.withheld_reason == Why.NOT_MOVED() and last is not None:
+        return Why.BACKED_OUT(mqrc=last.mqrc) if last.mqrc else Why.DIFFERS_FROM_COPY()
     if item.withheld_reason:
         return item.withheld_reason
     if item.hold:
         return item.hold.why
-    return f"held: {step.target_q} has {reason_text(blocked)}" if blocked else ""
+    return Why.TARGET_BLOCKED(target=step.target_q, mqrc=blocked) if blocked else None
 
 
-def _describe_attempt(attempt: Attempt | None, advice: ExplainFailure) -> str:
+def _explain_attempt(attempt: Attempt | None, advice: ExplainFailure) -> Reason:
     if attempt is None:
-        return "made by an earlier run"
-    failure = [reason_text(attempt.mqrc), advice(attempt)]
-    why = failure if attempt.mqrc else [STATES[attempt.state]]
-    return ": ".join([f"to {attempt.target_q or BLANK_NAME}", *filter(None, why)])
+        return Why.OF_EARLIER_RUN()
+    to = attempt.target_q or BLANK_NAME
+    if not attempt.mqrc:
+        return Why.ATTEMPT_ENDED(target=to, state=STATES[attempt.state])
+    return Why.PUT_FAILED(target=to, mqrc=attempt.mqrc, advice=advice(attempt))
 
 
 def find_blocked_destinations(

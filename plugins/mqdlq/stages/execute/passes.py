@@ -19,18 +19,19 @@ from mqdlq.handlers import Handler
 from mqdlq.headers import DLH_LENGTH, header_row
 from mqdlq.lake import snapshot_rows
 from mqdlq.ledger import Ledger, Run
-from mqdlq.model import PutAuthority, Step
+from mqdlq.model import QUARANTINE, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Markers
 from mqdlq.plan import TARGET_COLUMNS, decide
+from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.rules import parse
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
 from mqdlq.stages.execute.archiving import archive_messages, needs_copy
 from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, MovedMessages
-from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetterSource
+from mqdlq.stages.execute.dead_letters import DeadLetterSource
 from mqdlq.stages.execute.interrupted_attempts import settle_interrupted_attempts
 from mqdlq.stages.execute.leases import lease_until, skip_leased_messages
 from mqdlq.stages.execute.pending_steps import load_work_list
@@ -61,10 +62,6 @@ def find_reason_not_to_wait(
 # other
 # steps than its plan, a file of the snapshot or of the plan was altered, and the message stays.
 
-ALTERED: Final = (
-    "the rules decide otherwise about it than its plan, as a file of the snapshot or of the plan"
-    " was altered; the next run decides about it again"
-)
 _READ: Final = ("encoding", "coded_char_set_id", "format", "msg_flags")
 """The fields of the MQMD by which an MQDLH is read."""
 _CHANGING: Final = {"expiry", "backout_count"}
@@ -172,7 +169,7 @@ def make_pass(execution: Execution) -> PassResult:
     """
     run, ledger, plan_id = execution.run, execution.ledger, _find_accepted_plan_id(execution)
     if why := find_reason_not_to_act(run, ledger):
-        execution.log.info("%s: nothing is executed", why)
+        execution.log.info("%s: nothing is executed", why.words)
         return PassResult(0, None, 0)
     with _open_queues(execution) as (state, cursor, browsing):
         begun = begin_work(execution, run.run_id, run.state_queue, state)
@@ -250,22 +247,25 @@ def _may_move(
 ) -> bool:
     """Return whether all messages may move; otherwise record why they stay."""
     for one in planned.tries:
-        why = ALTERED if not rules.agrees(one) else _find_own_target(one, rules.run, destinations)
+        why: Reason | None = Why.PLAN_ALTERED()
+        if rules.agrees(one):
+            why = _find_own_target(one, rules.run, destinations)
         if why:
             booking.withhold(planned, why, one)
             return False
     return True
 
 
-def _find_own_target(planned: PlannedAttempt, run: Run, destinations: Destinations) -> str:
-    """Return why a message must not be put to its target, which is a queue of the run, or ""."""
+def _find_own_target(
+    planned: PlannedAttempt, run: Run, destinations: Destinations
+) -> Reason | None:
+    """Return why a message must not be put to its target, a queue of the run, or None."""
     if planned.destination is None:
-        return ""
+        return None
     is_ctx = planned.authority is PutAuthority.CTX
     user = planned.browsed.descriptor[_USER] if is_ctx else b""
     own = destinations.find_own(planned.destination, (run.queue, run.state_queue), user)
-    target = planned.step.target_q
-    return own and f"its target, {target}, leads to {own}, a queue of this very handler"
+    return Why.LEADS_TO_OWN_QUEUE(target=planned.step.target_q, queue=own) if own else None
 
 
 def _plan_attempt(
@@ -280,9 +280,10 @@ def _plan_attempt(
     if item is None or step is None or item.was_tried_since(started):
         return None
     if needs_copy(step, run) and item.message.message_id not in copies:
-        item.withheld_reason = NOT_ARCHIVED
+        item.withheld_reason = Why.NOT_ARCHIVED()
         return None
-    return PlannedAttempt(item, step, met.browsed, read_repair(run.repair) if step.rule else None)
+    repair = None if step.rule == QUARANTINE else read_repair(run.repair)
+    return PlannedAttempt(item, step, met.browsed, repair)
 
 
 def _find_next_pass(run: Run, started: datetime, pending: Sequence[WorkItem]) -> datetime | None:

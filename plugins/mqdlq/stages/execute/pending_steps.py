@@ -14,6 +14,7 @@ from mqdlq.lake import plan_directory, planned_messages, snapshot_rows
 from mqdlq.ledger import Ledger, Run
 from mqdlq.model import Action, AttemptState, PlannedMessage, Step
 from mqdlq.plan import plan_hash
+from mqdlq.reasons import Reason, Why
 from mqdlq.rules import treatment_changes
 
 
@@ -114,18 +115,15 @@ def _find_causes(run: Run, ledger: Ledger) -> dict[int, str]:
     return {row["browse_seq"]: cause_of_row(row).cause_id for row in rows}
 
 
-def _find_reason_to_withhold(item: WorkItem, run: Run, truncated: bool) -> str:
-    """Return the reason why the next step must not be carried out, or ""."""
+def _find_reason_to_withhold(item: WorkItem, run: Run, truncated: bool) -> Reason | None:
+    """Return the reason why the next step must not be carried out, or None."""
     step = item.step
     if step is None or step.action is Action.IGNORE:
-        return ""
+        return None
     is_local = step.target_q_mgr in {"", run.queue_manager}
     if is_local and step.target_q in {run.queue, run.state_queue}:
-        return f"its target, {step.target_q}, is a queue of this very handler"
+        return Why.OWN_TARGET(target=step.target_q)
     loses_its_header = step.action is Action.RETRY or not step.header
     if truncated and loses_its_header and step.action is not Action.DISCARD:
-        return (
-            "it is as long as the queue allows and may have been cut; deliver_truncated would"
-            " deliver it anyway"
-        )
-    return item.changes.refusal if item.changes else ""
+        return Why.MAYBE_TRUNCATED()
+    return item.changes.refusal if item.changes else None

@@ -14,9 +14,10 @@ from mqdlq.lake.files import MissingFileError
 from mqdlq.ledger import ArchivedCopy, CopyId, CopyState, Epoch, Restoration
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.mqi.state_queue import Marker, Markers
+from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Resources
 from mqdlq.stages.units.moves import settle_open_moves
-from mqdlq.words import moment, place
+from mqdlq.words import place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class ReadCopy(NamedTuple):
 
     copy: ArchivedCopy
     content: Copy | None
-    problem: str = ""
+    problem: Reason | None = None
 
 
 def read_archived_copies(copies: Sequence[ArchivedCopy]) -> Iterator[ReadCopy]:
@@ -60,7 +61,7 @@ def read_archived_copies(copies: Sequence[ArchivedCopy]) -> Iterator[ReadCopy]:
 
 
 def _read_file(location: str, wanted: dict[int, ArchivedCopy]) -> Iterator[ReadCopy]:
-    problem = f"its copy is missing: {location} does not hold it"
+    problem = Why.COPY_NOT_IN_FILE(location=location)
     try:
         for content in read_copies(location):
             copy = wanted.pop(content.message_id, None)
@@ -69,88 +70,69 @@ def _read_file(location: str, wanted: dict[int, ArchivedCopy]) -> Iterator[ReadC
             if content.digest == copy.digest:
                 yield ReadCopy(copy, content)
             else:
-                yield ReadCopy(copy, None, _describe_altered_copy(copy))
+                yield ReadCopy(copy, None, Why.COPY_ALTERED(location=copy.location))
     except MissingFileError:
-        problem = f"its copy is missing: {location} is not there"
+        problem = Why.COPY_FILE_MISSING(location=location)
     except LakeError as error:
-        problem = f"its copy cannot be read: {error.text}"
+        problem = Why.COPY_UNREADABLE(error=error.text)
     for copy in wanted.values():
         yield ReadCopy(copy, None, problem)
 
 
-def _describe_altered_copy(copy: ArchivedCopy) -> str:
-    return f"its copy in {copy.location} was altered: it is not what the ledger has the digest of"
-
-
-def explain_pruned_copy(copy: ArchivedCopy) -> str:
-    """Return when and by which policy a copy was pruned, "" if it was not."""
+def explain_pruned_copy(copy: ArchivedCopy) -> Reason | None:
+    """Return when and by which policy a copy was pruned, None if it was not."""
     if copy.pruned_at is None:
-        return ""
-    policy = f"{copy.pruned_by} of handler {copy.handler}"
-    return f"its copy was pruned at {moment(copy.pruned_at)} by {policy}"
+        return None
+    return Why.COPY_PRUNED(at=copy.pruned_at, policy=copy.pruned_by, handler=copy.handler)
 
 
-def explain_provisional_copy(copy: ArchivedCopy) -> str:
-    """Return why a copy is provisional, that is, its message may still be on its queue, or ""."""
+def explain_provisional_copy(copy: ArchivedCopy) -> Reason | None:
+    """Return why a copy is provisional, that is, its message may still be on its queue, or None."""
     if not copy.is_provisional:
-        return ""
-    discard = "discard it" if copy.repair is None else "deliver it repaired"
-    what = {
-        AttemptState.INTENDED: f"the unit of work that was to {discard} is not settled, which the"
-        " handler's next run does;",
-        AttemptState.UNKNOWN: f"nobody knows whether the unit of work that was to {discard} took"
-        " effect;",
-    }.get(copy.move or AttemptState.FAILED, f"run {copy.run_id} did not {discard};")
-    return f"its copy is provisional: {what} the message may still be on {copy.queue}"
+        return None
+    is_repaired = copy.repair is not None
+    if copy.move is AttemptState.INTENDED:
+        return Why.MOVE_NOT_SETTLED(is_repaired=is_repaired, queue=copy.queue)
+    if copy.move is AttemptState.UNKNOWN:
+        return Why.MOVE_UNKNOWN(is_repaired=is_repaired, queue=copy.queue)
+    return Why.MOVE_NOT_MADE(run_id=copy.run_id, is_repaired=is_repaired, queue=copy.queue)
 
 
-def describe_repaired_delivery(copy: ArchivedCopy) -> str:
-    """Return where and when the message was delivered repaired, "" if it was not."""
+def explain_repaired_delivery(copy: ArchivedCopy) -> Reason | None:
+    """Return where and when the message was delivered repaired, None if it was not."""
     if copy.repair is None or copy.is_provisional or copy.moved_at is None:
-        return ""
+        return None
     where = place(copy.repair.target_q, copy.repair.target_q_mgr)
-    return f"to {where} at {moment(copy.moved_at)} by run {copy.run_id}"
+    return Why.DELIVERED_TO(place=where, at=copy.moved_at, run_id=copy.run_id)
 
 
-def _explain_repaired(copy: ArchivedCopy) -> str:
-    """Return why the original of a message that was delivered repaired is not put, or ""."""
-    delivered = describe_repaired_delivery(copy)
-    return delivered and (
-        f"it was delivered repaired {delivered}, so that its original would be a second message;"
-        " again puts the original, too"
-    )
+def _explain_repaired(copy: ArchivedCopy) -> Reason | None:
+    """Return why the original of a message that was delivered repaired is not put, or None."""
+    delivered = explain_repaired_delivery(copy)
+    return Why.REPAIRED_BEFORE(delivered=delivered) if delivered else None
 
 
-def describe_earlier_restoration(by: Restoration) -> str:
-    """Return the first words of the refusal of a copy that was restored to the same queue."""
-    return f"it was restored to {place(by.to_queue, by.to_queue_manager)} at "
-
-
-def explain_no_repeat(by: Restoration, state: CopyState) -> str:
+def explain_no_repeat(by: Restoration, state: CopyState) -> Reason:
     """Return why a copy is not put again after another restoration has put it, or may have."""
-    where = place(by.to_queue, by.to_queue_manager)
+    where, name = place(by.to_queue, by.to_queue_manager), by.restoration_id
     if state.state is RestorationState.RESTORED:
-        return (
-            f"{describe_earlier_restoration(by)}{moment(state.at)} by restoration"
-            f" {by.restoration_id}; again puts it once more"
-        )
+        return Why.RESTORED_BEFORE(place=where, at=state.at, restoration_id=name)
     if state.state is RestorationState.UNKNOWN:
-        return (
-            f"restoration {by.restoration_id} may have put it to {where}: look there for its MsgId;"
-            " if it is not there, again puts it"
-        )
-    return f"restoration {by.restoration_id} is about to put it to {where}, or was interrupted"
+        return Why.PERHAPS_RESTORED_BEFORE(restoration_id=name, place=where)
+    return Why.BEING_RESTORED(restoration_id=name, place=where)
 
 
-def explain_lost_time(copy: ArchivedCopy, taken_on: Epoch | None) -> str:
-    """Return why nobody knows whether a copy was put before an older ledger was taken on, or ""."""
+def is_there(why: Reason | None, restoration: Restoration) -> bool:
+    """Whether a copy was refused because it was restored to the queue of this restoration."""
+    where = place(restoration.to_queue, restoration.to_queue_manager)
+    return why is not None and why.code is Why.RESTORED_BEFORE and why.by_name["place"] == where
+
+
+def explain_lost_time(copy: ArchivedCopy, taken_on: Epoch | None) -> Reason | None:
+    """Return why nobody knows whether a copy was put in a time that the ledger lost, or None."""
     if taken_on is None or copy.at > taken_on.began_at:
-        return ""
-    return (
-        f"the ledger was restored from an older copy and taken on at {moment(taken_on.began_at)}: a"
-        " restoration that it lost may have put the message, so look for its MsgId; if it was not"
-        " put, another restoration with again puts it"
-    )
+        return None
+    return Why.RESTORATION_LOST(at=taken_on.began_at)
 
 
 def find_refusals(
@@ -158,7 +140,7 @@ def find_refusals(
     others: Mapping[CopyId, tuple[Restoration, CopyState]],
     restoration: Restoration,
     taken_on: Epoch | None,
-) -> dict[CopyId, str]:
+) -> dict[CopyId, Reason]:
     """Return why the ledger refuses copies; `others` is from `put_by_others`.
 
     If the restoration says again, a copy is put although its message was restored before, delivered
@@ -181,7 +163,6 @@ def find_refusals(
 # Settle the copies of interrupted restorations.
 
 _UndecidedCopies = tuple[Restoration, list[CopyState]]
-_FROM_MARKER = "known from the unit's marker after an interruption"
 _LOG_LINES = {
     RestorationState.RESTORED: "%d messages of restoration %s were put: %s",
     RestorationState.BACKED_OUT: "%d messages of restoration %s were backed out with its"
@@ -219,7 +200,9 @@ class _OpenCopies:
         units = {marker.unit for marker in standing}
         for restoration, states in self._find_open_units():
             proven = [state for state in states if state.unit in units]
-            self._record_state(restoration, proven, RestorationState.RESTORED, _FROM_MARKER)
+            self._record_state(
+                restoration, proven, RestorationState.RESTORED, Why.KNOWN_FROM_MARKER()
+            )
 
     def back_out(self, standing: Sequence[Marker]) -> list[_UndecidedCopies]:
         """Record as backed out the copies that another marker of the same restoration decides."""
@@ -250,20 +233,16 @@ class _OpenCopies:
         restoration: Restoration,
         states: Sequence[CopyState],
         state: RestorationState,
-        why: str = "",
+        why: Reason | None = None,
     ) -> None:
         name, now, log = restoration.restoration_id, self.work.clock(), self.work.log
         settled = [replace(each, state=state, why=why, mqrc=0, at=now) for each in states]
         self.work.ledger.restorations.add_states(name, settled)
         if settled:
             tell = log.warning if state is RestorationState.UNKNOWN else log.info
-            tell(_LOG_LINES[state], len(settled), name, *filter(None, [why]))
+            tell(_LOG_LINES[state], len(settled), name, *([why.words] if why else []))
 
 
-def explain_unknown_copy(restoration: Restoration) -> str:
+def explain_unknown_copy(restoration: Restoration) -> Reason:
     """Return why it is unknown whether a message was put, and what to do about it."""
-    where = place(restoration.to_queue, restoration.to_queue_manager)
-    return (
-        "its unit of work was interrupted, and no marker tells whether it committed: look for its"
-        f" MsgId on {where} and at who reads from there; if it never came, restore it with again"
-    )
+    return Why.PUT_IN_DOUBT(place=place(restoration.to_queue, restoration.to_queue_manager))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from mqdlq.constants import MQRC, reason_text
+from mqdlq.constants import MQRC
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2, following_ccsid, walk
 from mqdlq.lake.archive import Copy
 from mqdlq.ledger import ArchivedCopy, CopyState, Restoration
@@ -18,6 +18,7 @@ from mqdlq.model import Destination, PutAuthority, RestorationState, WorkNumber
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker
 from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
+from mqdlq.reasons import Reason, Why
 from mqdlq.stages.execute.actions import strip_dead_letter_header
 from mqdlq.stages.restore.copies import RestorationResources
 from mqdlq.stages.units.destinations import Destinations
@@ -235,9 +236,9 @@ class RestorationRecorder:
         """Record that a put failed, and warn once for each reason."""
         queue = self._restoration.to_queue
         advice = self._destinations.explain_failure(put.destination, reason)
-        why = ": ".join(filter(None, [f"put to {queue}: {reason_text(reason)}", advice]))
+        why = Why.PUT_TO_QUEUE_FAILED(queue=queue, mqrc=reason, advice=advice)
         (self._log.debug if reason in self._warned_of else self._log.warning)(
-            "unable to restore message %s: %s", put.message_key.hex()[:12], why
+            "unable to restore message %s: %s", put.message_key.hex()[:12], why.words
         )
         self._warned_of.add(reason)
         self._record_end(put.copy, RestorationState.FAILED, reason, why)
@@ -250,11 +251,11 @@ class RestorationRecorder:
         if reason == MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]:
             self.fail(put, reason)
         else:
-            why = f"{self._restoration.to_queue} has {reason_text(reason)}"
+            why = Why.QUEUE_BLOCKED(queue=self._restoration.to_queue, mqrc=reason)
             self._record_end(put.copy, RestorationState.NOT_ATTEMPTED, reason, why)
         return True
 
-    def refuse(self, copy: ArchivedCopy, why: str) -> None:
+    def refuse(self, copy: ArchivedCopy, why: Reason | None) -> None:
         """Record that a copy must not be put, and why."""
         self._record_end(copy, RestorationState.REFUSED, 0, why)
 
@@ -263,7 +264,9 @@ class RestorationRecorder:
         waiting, self._unwritten = self._unwritten, []
         self._write(waiting)
 
-    def _record_end(self, copy: ArchivedCopy, state: RestorationState, mqrc: int, why: str) -> None:
+    def _record_end(
+        self, copy: ArchivedCopy, state: RestorationState, mqrc: int, why: Reason | None
+    ) -> None:
         """Store the final state of a copy that was not put; a crash may lose it harmlessly."""
         self._unwritten.append(CopyState(*copy.key, state, self._clock(), "", mqrc, why))
         if len(self._unwritten) >= MAX_UNWRITTEN_STATES:

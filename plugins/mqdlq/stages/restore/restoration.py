@@ -9,16 +9,17 @@ from dataclasses import asdict, dataclass
 from mqdlq.constants import reason_text
 from mqdlq.errors import AccountError, MalformedHeaderError
 from mqdlq.lake.works import record_restoration
-from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyId, CopyState, Ledger, Restoration
+from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
+from mqdlq.reasons import Reason, Why, words_of
 from mqdlq.stages.older_ledger import begin_work
 from mqdlq.stages.restore.copies import (
     ReadCopy,
     RestorationResources,
-    describe_earlier_restoration,
     explain_pruned_copy,
     find_refusals,
+    is_there,
     read_archived_copies,
     settle_open_units,
 )
@@ -78,7 +79,7 @@ def describe_result(restoration: Restoration, result: RestorationResult) -> str:
         f"{count(result.total, 'message')}: {counts}",
     ]
     for (state, why), number in result.reasons.most_common(MAX_REASONS):
-        lines.append(f"{number} {OUTCOMES[state]}: {why}")
+        lines.append(f"{number} {OUTCOMES[state]}: {words_of(why)}")
     if (rest := len(result.reasons) - MAX_REASONS) > 0:
         lines.append(f"and {count(rest, 'reason')} more")
     if restoration.puts_back and result.outcomes[RestorationState.RESTORED]:
@@ -110,7 +111,7 @@ class RestorationResult:
     """
 
     outcomes: Counter[RestorationState]
-    reasons: Counter[tuple[RestorationState, str]]
+    reasons: Counter[tuple[RestorationState, Reason | None]]
     restoration: Restoration
 
     @property
@@ -131,19 +132,19 @@ class RestorationResult:
 
         Copies that were refused because they are already on the same queue do not count.
         """
-        is_there = describe_earlier_restoration(self.restoration)
         missed = Counter(
             {
                 (state, why): number
                 for (state, why), number in self.reasons.items()
-                if not why.startswith(is_there)
+                if not is_there(why, self.restoration)
             }
         )
         if not missed or self.restoration.dry_run:
             return ""
         ((_, why), number), *others = missed.most_common()
         more = f"; and {len(others)} more reasons" if others else ""
-        return f"{missed.total()} of {self.total} messages are not restored; {number}: {why}{more}"
+        first = f"{number}: {words_of(why)}{more}"
+        return f"{missed.total()} of {self.total} messages are not restored; {first}"
 
 
 def restore(work: RestorationResources) -> RestorationResult:
@@ -167,7 +168,7 @@ def restore(work: RestorationResources) -> RestorationResult:
 def _rehearse(work: RestorationResources) -> None:
     refused, acceptable = _separate_refused(work, _find_due_copies(work))
     for found in read_archived_copies(acceptable):
-        why = found.problem or DRY_RUN
+        why = found.problem or Why.DRY_RUN()
         state = RestorationState.REFUSED if found.problem else RestorationState.NOT_ATTEMPTED
         refused.append(_build_state(work, found.copy, state, why))
     work.ledger.restorations.add_states(work.restoration.restoration_id, refused)
@@ -224,13 +225,12 @@ def _offer_copy(
     try:
         put = plan_put(found.copy, found.content, work.restoration)
     except MalformedHeaderError as error:
-        why = f"its MQDLH cannot be taken off ({error}): restore it with its header"
-        booking.refuse(found.copy, why)
+        booking.refuse(found.copy, Why.HEADER_STAYS(error=str(error)))
     else:
         units.offer(put)
 
 
-def _explain_now(found: ReadCopy, ledger: Ledger) -> str:
+def _explain_now(found: ReadCopy, ledger: Ledger) -> Reason | None:
     """Return why a copy has no content; a prune may have removed it since the ledger was read."""
     copies = ledger.archive.copies(
         run_id=found.copy.run_id, message_keys=[found.copy.message_key.hex()]
@@ -257,17 +257,17 @@ def _separate_refused(
     restoration, ledger = work.restoration, work.ledger
     keys = [copy.key for copy in due]
     others = ledger.restorations.put_by_others(restoration.restoration_id, keys)
-    why: dict[CopyId, str] = find_refusals(due, others, restoration, ledger.epochs.taken_on())
+    found = find_refusals(due, others, restoration, ledger.epochs.taken_on())
     refused = [
-        _build_state(work, copy, RestorationState.REFUSED, why[copy.key])
+        _build_state(work, copy, RestorationState.REFUSED, found[copy.key])
         for copy in due
-        if copy.key in why
+        if copy.key in found
     ]
-    return refused, [copy for copy in due if copy.key not in why]
+    return refused, [copy for copy in due if copy.key not in found]
 
 
 def _build_state(
-    work: RestorationResources, copy: ArchivedCopy, state: RestorationState, why: str
+    work: RestorationResources, copy: ArchivedCopy, state: RestorationState, why: Reason
 ) -> CopyState:
     return CopyState(*copy.key, state, work.clock(), why=why)
 
@@ -282,7 +282,7 @@ def _check_account(work: RestorationResources) -> RestorationResult:
             f"{len(states)} copies are selected, but {outcomes.total()} have an outcome; clear the"
             " task",
         )
-    reasons: Counter[tuple[RestorationState, str]] = Counter()
+    reasons: Counter[tuple[RestorationState, Reason | None]] = Counter()
     for state in states:
         if state.state is not RestorationState.RESTORED:
             reasons[state.state, state.why] += 1

@@ -14,19 +14,19 @@ from mqdlq.handlers import Handler
 from mqdlq.lake.archive import Copy
 from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
 from mqdlq.model import RestorationState
+from mqdlq.reasons import Reason, Why
 from mqdlq.rules import RulesError, parse
 from mqdlq.stages.restore.copies import (
-    describe_repaired_delivery,
     explain_lost_time,
     explain_provisional_copy,
     explain_pruned_copy,
+    explain_repaired_delivery,
     read_archived_copies,
 )
 from mqdlq.stages.restore.putting import decode_copied_descriptor, decode_copied_header
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.words import moment, place
 
-_LOST = "before an older copy of the ledger was restored"
 EXPIRY_UNITS_PER_SECOND = 10
 """MQMD.Expiry counts tenths of a second."""
 
@@ -56,7 +56,7 @@ class ListedCopy:
 
     copy: ArchivedCopy
     restorability: Restorability
-    why: str
+    why: Reason | None
     rule_line: int
     reason: int | None = None
     dest_q: str = ""
@@ -90,7 +90,7 @@ def list_copies(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[List
         copy = found.copy
         restorability, why = _find_restorability(copy, put.get(copy.key), found.problem)
         if restorability is Restorability.RESTORED and explain_lost_time(copy, taken_on):
-            restorability, why = Restorability.DOUBTFUL, _LOST
+            restorability, why = Restorability.DOUBTFUL, Why.RESTORED_IN_LOST_TIME()
         by = put.get(copy.key)
         yield ListedCopy(
             copy,
@@ -104,8 +104,8 @@ def list_copies(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[List
 
 
 def _find_restorability(
-    copy: ArchivedCopy, by: tuple[Restoration, CopyState] | None, problem: str
-) -> tuple[Restorability, str]:
+    copy: ArchivedCopy, by: tuple[Restoration, CopyState] | None, problem: Reason | None
+) -> tuple[Restorability, Reason | None]:
     if pruned := explain_pruned_copy(copy):
         return Restorability.PRUNED, pruned
     if provisional := explain_provisional_copy(copy):
@@ -114,11 +114,12 @@ def _find_restorability(
         restoration, state = by
         where = place(restoration.to_queue, restoration.to_queue_manager)
         if state.state is RestorationState.RESTORED:
-            return Restorability.RESTORED_AGAIN, f"to {where} at {moment(state.at)}"
-        return Restorability.DOUBTFUL, f"to {where}, by restoration {restoration.restoration_id}"
+            return Restorability.RESTORED_AGAIN, Why.RESTORED_TO(place=where, at=state.at)
+        name = restoration.restoration_id
+        return Restorability.DOUBTFUL, Why.PERHAPS_RESTORED_TO(place=where, restoration_id=name)
     if problem:
         return Restorability.UNUSABLE, problem
-    delivered = describe_repaired_delivery(copy)
+    delivered = explain_repaired_delivery(copy)
     return (Restorability.REPAIRED if delivered else Restorability.RESTORED), delivered
 
 

@@ -189,7 +189,7 @@ def test_a_message_that_the_bytes_of_a_minute_hold_says_so(world: World) -> None
     make_pass(execution)
 
     assert settle(execution) == {Outcome.DELIVERED: 1, Outcome.NOT_ATTEMPTED: 1}
-    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
+    whys = [fact.why.words for fact in world.ledger.outcomes.of_run("run-1").values()]
     assert whys[1] == "the limit of queue ORDERS is 40 bytes a minute (limits: bytes_per_minute)"
 
 
@@ -257,7 +257,7 @@ def test_a_message_that_a_limit_holds_to_the_end_is_not_attempted(world: World) 
     make_pass(execution)
 
     assert settle(execution) == {Outcome.DELIVERED: 1, Outcome.NOT_ATTEMPTED: 1}
-    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
+    whys = [fact.why.words for fact in world.ledger.outcomes.of_run("run-1").values()]
     assert whys[1] == (
         "the limit of queue ORDERS is 0.00833333 messages a second (limits: messages_per_second)"
     )
@@ -293,7 +293,7 @@ def test_a_closed_destination_takes_nothing_until_its_window_ends(world: World) 
     assert (first.attempts, first.pending, first.next_pass_at) == (1, 1, reopens)
     assert outcomes == {Outcome.DELIVERED: 1, Outcome.NOT_ATTEMPTED: 1}
     (why,) = (
-        fact.why
+        fact.why.words
         for fact in world.ledger.outcomes.of_run("run-1").values()
         if fact.outcome is Outcome.NOT_ATTEMPTED
     )
@@ -365,7 +365,7 @@ def test_messages_for_a_blocked_queue_use_no_limit(world: World) -> None:
 
     assert world.clock.now == NOON
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 40}
-    assert {fact.why for fact in world.ledger.outcomes.of_run("run-1").values()} == {
+    assert {fact.why.words for fact in world.ledger.outcomes.of_run("run-1").values()} == {
         "held: CLOSED has MQRC_PUT_INHIBITED (2051)"
     }
 

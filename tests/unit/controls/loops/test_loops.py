@@ -39,7 +39,7 @@ def find_departures(world: World) -> list[Departure | None]:
 
 
 def whys(world: World) -> list[str]:
-    return [fact.why for fact in world.ledger.outcomes.of_run(f"run-{world.runs}").values()]
+    return [fact.why.words for fact in world.ledger.outcomes.of_run(f"run-{world.runs}").values()]
 
 
 def test_a_message_that_comes_back_as_often_as_the_limit_is_quarantined(world: World) -> None:
@@ -143,7 +143,7 @@ def test_a_cycle_over_two_queue_managers_with_one_ledger_is_stopped(world: World
     other.ledger.close()
 
     assert outcomes == ["forwarded", "forwarded", "forwarded", "quarantined"]
-    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-3").values()]
+    whys = [fact.why.words for fact in world.ledger.outcomes.of_run("run-3").values()]
     assert whys == ["it came back 3 times, 40 s after each delivery (loops: limit 3)"]
 
 
@@ -158,7 +158,7 @@ def test_a_quarantined_message_is_forwarded_to_the_quarantine_queue(world: World
     assert body.startswith(b"DLH ")
     (fact,) = world.ledger.outcomes.of_run("run-2").values()
     assert (fact.rule, fact.action, fact.target_q) == (0, "FWD", "PARKED")
-    assert fact.why == "it came back once, 40 s after its delivery (loops: limit 1)"
+    assert fact.why.words == "it came back once, 40 s after its delivery (loops: limit 1)"
     assert not world.ledger.archive.locations("run-2")
     report = read_report(
         "run-2", ledger=world.ledger, lake_root=world.lake_root, stages={}, now=world.clock()
@@ -321,7 +321,7 @@ def test_the_delays_of_round_trips_are_known_to_the_second(world: World) -> None
     (listed,) = world.ledger.messages.of_run("run-4")
     (trips,) = find_round_trips(world.ledger, [listed.message_id]).values()
 
-    assert str(trips) == "came back 3 times, typically 1 min 30 s after a delivery"
+    assert trips.reason.words == "came back 3 times, typically 1 min 30 s after a delivery"
     assert [delay.total_seconds() for delay in trips.delays] == [40, 90, 3600]
 
 

@@ -10,6 +10,7 @@ import pytest
 from mqdlq.model import Outcome
 from mqdlq.reading.report import read_report, render_text
 from mqdlq.reading.report.rendering.html_report import render_html
+from mqdlq.reasons import words_of
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.compact_rows import record_causes
 from tests.support.world import NOON, World
@@ -54,7 +55,9 @@ def test_a_breaker_tries_one_message_and_closes_if_it_stays_away(world: World) -
 
     assert tried == [(0, 10), (1, 9), (9, 0)]
     assert settle(execution) == {Outcome.DELIVERED: 10}
-    assert [state.why for state in states(world)] == ["breaker: closed, all messages may move"]
+    assert [words_of(state.why) for state in states(world)] == [
+        "breaker: closed, all messages may move"
+    ]
 
 
 def test_a_ramp_that_is_added_after_a_breaker_has_closed_begins_at_its_first_step(
@@ -82,7 +85,7 @@ def test_a_breaker_opens_again_if_its_try_fails(world: World) -> None:
 
     assert tried == (1, 10)
     (state,) = states(world)
-    assert state.why == (
+    assert words_of(state.why) == (
         "breaker: a put to CLOSED @ QM1 failed, the last with MQRC_PUT_INHIBITED (2051);"
         " next try at 2026-11-21 12:20:00 UTC"
     )
@@ -195,7 +198,9 @@ def test_a_message_that_comes_back_to_the_queue_of_another_handler_opens_the_bre
 
     assert pass_at(first, world, 1) == (0, 1)
     (state,) = states(world)
-    assert state.why.startswith("breaker: 1 of 1 message came back from PAYMENTS @ QM1; next try")
+    assert words_of(state.why).startswith(
+        "breaker: 1 of 1 message came back from PAYMENTS @ QM1; next try"
+    )
 
 
 @pytest.mark.parametrize("lag", [timedelta(milliseconds=1), -timedelta(seconds=30)])

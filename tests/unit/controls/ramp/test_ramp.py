@@ -11,6 +11,7 @@ import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.ledger import RampState
 from mqdlq.model import Outcome
+from mqdlq.reasons import words_of
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import NOON, World
 from tests.unit.controls.loops.returning import send_back
@@ -40,7 +41,7 @@ def states(world: World) -> list[RampState]:
 
 def whys(world: World) -> list[str]:
     facts = world.ledger.outcomes.of_run(f"run-{world.runs}").values()
-    return sorted({fact.why for fact in facts if fact.outcome is Outcome.NOT_ATTEMPTED})
+    return sorted({fact.why.words for fact in facts if fact.outcome is Outcome.NOT_ATTEMPTED})
 
 
 def test_the_messages_of_a_cause_leave_in_steps_and_in_order(world: World) -> None:
@@ -62,7 +63,7 @@ def test_the_messages_of_a_cause_leave_in_steps_and_in_order(world: World) -> No
     assert (third.attempts, third.pending) == (6, 0)
     assert settle(execution) == {Outcome.DELIVERED: 10}
     assert world.bodies("PAYMENTS") == [f"{number}".encode() for number in range(10)]
-    assert [state.why for state in states(world)] == ["ramp: all messages may move"]
+    assert [words_of(state.why) for state in states(world)] == ["ramp: all messages may move"]
 
 
 def test_a_failed_inquiry_of_the_target_decides_nothing(world: World) -> None:
@@ -175,7 +176,7 @@ def test_a_ramp_waits_until_its_target_has_few_enough_messages(world: World) -> 
     pass_at(execution, world, 0)
 
     waiting = pass_at(execution, world, 1)
-    why = states(world)[0].why
+    why = words_of(states(world)[0].why)
     world.clear("PAYMENTS")
     going = pass_at(execution, world, 2)
 
@@ -193,7 +194,7 @@ def test_a_ramp_waits_until_the_messages_are_consumed(world: World) -> None:
     pass_at(execution, world, 0)
 
     waiting = pass_at(execution, world, 1)
-    why = states(world)[0].why
+    why = words_of(states(world)[0].why)
     world.clear("PAYMENTS")
     going = pass_at(execution, world, 2)
 
@@ -207,7 +208,7 @@ def test_a_ramp_waits_for_a_consumer(world: World) -> None:
     pass_at(execution, world, 0)
 
     waiting = pass_at(execution, world, 1)
-    why = states(world)[0].why
+    why = words_of(states(world)[0].why)
     with world.connect() as queue_manager:
         options = queue_manager.client.CMQC.MQOO_INPUT_AS_Q_DEF
         consumer = queue_manager.open("PAYMENTS", options)

@@ -76,7 +76,7 @@ def test_a_repair_in_the_foreground_moves_nothing(world: World) -> None:
         "not approved: rejected by mqdlq, because nobody can approve a repair in the foreground; it"
         " would be repaired: Format: ORDERS → MQSTR"
     )
-    assert {fact.why for fact in world.ledger.outcomes.of_run(run.run_id).values()} == {
+    assert {fact.why.words for fact in world.ledger.outcomes.of_run(run.run_id).values()} == {
         f"{why}, CodedCharSetId: 37 → 1208; body unchanged, 4 bytes",
         f"{why}; body unchanged, 11 bytes",
     }

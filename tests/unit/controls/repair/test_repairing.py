@@ -33,7 +33,7 @@ def described(world: World, queue: str) -> list[tuple[bytes, int, int, bytes]]:
 
 
 def reasons(world: World, run_id: str) -> list[str]:
-    return [fact.why for fact in world.ledger.outcomes.of_run(run_id).values()]
+    return [fact.why.words for fact in world.ledger.outcomes.of_run(run_id).values()]
 
 
 def test_a_retried_message_gets_the_repaired_fields_and_keeps_its_body(world: World) -> None:

@@ -50,6 +50,7 @@ def test_a_report_counts_the_repaired_messages_by_their_changes(world: World) ->
     assert json.loads(render_json(report))["repairs"][0] == {
         "changes": "Format: ORDERS → MQSTR, CodedCharSetId: 37 → 1208",
         "refusal": "",
+        "refusal_code": "",
         "messages": 3,
         "delivered": 2,
         "unknown": 0,
@@ -78,7 +79,7 @@ def test_a_dry_run_names_the_condition_that_the_snapshot_does_not_show(world: Wo
     settle(execution)
 
     (fact,) = world.ledger.outcomes.of_run(execution.run.run_id).values()
-    assert fact.why == (
+    assert fact.why.words == (
         "dry run; it would be repaired: Format: ORDERS → MQHRF2; body unchanged, 12 bytes; only if"
         " its data begin with a valid MQRFH2"
     )
@@ -103,5 +104,5 @@ def test_control_characters_of_a_format_are_escaped(
 
     assert shown in repair_in_words(row)
     (fact,) = world.ledger.outcomes.of_run(execution.run.run_id).values()
-    assert r"A\nB\x1b[1m" in fact.why
-    assert fact.why.isprintable()
+    assert r"A\nB\x1b[1m" in fact.why.words
+    assert fact.why.words.isprintable()

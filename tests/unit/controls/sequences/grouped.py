@@ -60,7 +60,7 @@ def units(world: World, run_id: str = "run-1") -> list[list[int]]:
 def whys(world: World, run_id: str = "run-1") -> list[str]:
     messages = world.ledger.messages.of_run(run_id)
     booked = world.ledger.outcomes.of_run(run_id)
-    return [booked[message.message_id].why for message in messages]
+    return [booked[message.message_id].why.words for message in messages]
 
 
 def failed(world: World, run_id: str = "run-1") -> list[tuple[int, int]]:

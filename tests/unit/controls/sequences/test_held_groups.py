@@ -112,7 +112,7 @@ def test_a_group_of_which_an_earlier_run_has_settled_a_message_says_so(world: Wo
     world.handle(rules, **GROUPS)
 
     why = "its group has 2 messages; this run has 1 of them, and earlier runs have settled 1"
-    assert [one.why for one in world.ledger.outcomes.of_run("run-2").values()] == [why]
+    assert [one.why.words for one in world.ledger.outcomes.of_run("run-2").values()] == [why]
     assert set(world.handle(RETRY, **GROUPS).values()) == {"delivered"}
 
 

@@ -10,7 +10,6 @@ from datetime import timedelta
 import pytest
 
 from mqdlq.ledger import (
-    DRY_RUN,
     Learned,
     Ledger,
     OutcomeFact,
@@ -20,6 +19,7 @@ from mqdlq.ledger import (
     open_ledger,
 )
 from mqdlq.model import Action, AttemptState, Outcome
+from mqdlq.reasons import Why
 from tests.unit.ledger.test_ledger import NOON, accept, attempt, outcome, run
 
 KEYS = [bytes([0xA0 + number]) * 32 for number in range(4)]
@@ -31,7 +31,8 @@ def _ledger(ledger_url: str) -> Iterator[Ledger]:
     """Yield a ledger with a run of four messages: delivered, unknown, untouched, not booked."""
     with open_ledger(ledger_url) as ledger:
         first, second, third, _ = accept(ledger, run(), *KEYS)
-        left = OutcomeFact(third, Outcome.NOT_ATTEMPTED, DRY_RUN, 2, "DISCARD", "", "", NOON)
+        dry = Outcome.NOT_ATTEMPTED, Why.DRY_RUN()
+        left = OutcomeFact(third, *dry, 2, "DISCARD", "", "", NOON)
         unknown = outcome(second, Outcome.UNKNOWN)
         ledger.outcomes.add("r1", [outcome(first), unknown, left])
         yield ledger

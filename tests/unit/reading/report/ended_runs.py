@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from mqdlq.failures import Failure
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
@@ -25,6 +25,7 @@ from mqdlq.ledger import (
     open_ledger,
 )
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
+from mqdlq.reasons import Reason, Why
 
 START = datetime(2026, 11, 21, 2, 49, 22, tzinfo=UTC)
 CANARY = "CANARY-OF-A-BODY"
@@ -84,6 +85,10 @@ class Try:
         return self.state or (AttemptState.FAILED if self.mqrc else AttemptState.CONFIRMED)
 
 
+FIRST_ATTEMPT: Final = Why.ATTEMPT(number=1)
+NO_MQDLH: Final = Why.UNPROCESSABLE(problem="no MQDLH, although MQMD.Format is MQDEAD")
+
+
 @dataclass(frozen=True)
 class EndedMessage:
     """A message on the dead-letter queue and its end; `body` replaces MQDLH and all."""
@@ -95,7 +100,7 @@ class EndedMessage:
     put_appl_name: str = "payments"
     user_identifier: str = USER
     outcome: Outcome | None = Outcome.DELIVERED
-    why: str = "attempt 1"
+    why: Reason = FIRST_ATTEMPT
     rule: int = 1
     action: str = "RETRY"
     target_q: str = "PAYMENTS.IN"
@@ -138,7 +143,9 @@ def exhausted(**changes: Any) -> EndedMessage:
         reason=PUT_INHIBITED,
         dest_q_name="PAYMENTS.HELD",
         outcome=Outcome.EXHAUSTED,
-        why="3 attempts, the last to PAYMENTS.HELD: MQRC_PUT_INHIBITED (2051)",
+        why=Why.EXHAUSTED(
+            attempts=3, last=Why.PUT_FAILED(target="PAYMENTS.HELD", mqrc=2051, advice="")
+        ),
         rule=2,
         target_q="PAYMENTS.HELD",
         tries=(Try(20.0, 2051), Try(26.0, 2051), Try(32.0, 2051)),
@@ -151,7 +158,7 @@ def left_by_rule(**changes: Any) -> EndedMessage:
         reason=NO_AUTHORITY,
         dest_q_name="LEDGER.POSTINGS",
         outcome=Outcome.LEFT_BY_RULE,
-        why="rule 5 (line 11) says IGNORE",
+        why=Why.RULE_IGNORES(rule=5, line=11),
         rule=5,
         action="IGNORE",
         target_q="",
@@ -164,7 +171,7 @@ def unmatched(**changes: Any) -> EndedMessage:
         reason=2030,
         dest_q_name="INVOICES",
         outcome=Outcome.UNMATCHED,
-        why="no rule matches",
+        why=Why.NO_RULE_MATCHES(),
         rule=0,
         action="",
         target_q="",
@@ -176,7 +183,7 @@ def bare(**changes: Any) -> EndedMessage:
     letter = EndedMessage(
         body=CANARY.encode() * 12,
         outcome=Outcome.UNPROCESSABLE,
-        why="no MQDLH, although MQMD.Format is MQDEAD",
+        why=NO_MQDLH,
         rule=0,
         action="",
         target_q="",
@@ -187,7 +194,7 @@ def bare(**changes: Any) -> EndedMessage:
 def truncated(**changes: Any) -> EndedMessage:
     return bare(
         body=b"DLH \1\0\0\0" + bytes(92),
-        why="MQDLH needs 172 bytes, the message has 100",
+        why=Why.UNPROCESSABLE(problem="MQDLH needs 172 bytes, the message has 100"),
         **changes,
     )
 
@@ -396,5 +403,8 @@ def messages_of_every_outcome() -> list[EndedMessage]:
         unmatched(reason=2087, dest_q_name="CLEARING.IN", dest_q_mgr_name="QMEUROPE"),
         bare(),
         truncated(),
-        bare(body=b"hello " + CANARY.encode(), why="no MQDLH, although MQMD.Format is MQDEAD"),
+        bare(
+            body=b"hello " + CANARY.encode(),
+            why=NO_MQDLH,
+        ),
     ]

@@ -17,6 +17,7 @@ from mqdlq.reading.report.report_records import CauseGroup, FailedRule, RuleRow,
 from mqdlq.reading.report.report_sources import WrittenRule, written_rules
 from mqdlq.reading.report.rule_counts import failed_in_words
 from mqdlq.reading.report.run_reading import BINS
+from mqdlq.reasons import Why
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,
     PUT_INHIBITED,
@@ -219,20 +220,20 @@ def test_messages_with_the_same_trouble_are_one_group(
 def test_a_dry_run_does_not_promise_actions_that_a_real_run_would_skip(
     report_of: ReportOf,
 ) -> None:
-    planned = replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, why="dry run", tries=())
-    why = "dry run; it would also stay because it was not selected for this run"
+    planned = replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, why=Why.DRY_RUN(), tries=())
+    why = Why.WOULD_ALSO_STAY(why=Why.DRY_RUN(), also=Why.MAYBE_TRUNCATED())
 
     report = report_of(EndedRun([planned, replace(planned, why=why)], dry_run=True))
 
     assert report.headline == (
         "2 messages: 1 needs attention, 1 would be acted on. The account adds up."
     )
-    assert [(row.browse_seq, row.why) for row in report.attention_messages] == [(2, why)]
+    assert [(row.browse_seq, row.why) for row in report.attention_messages] == [(2, why.words)]
 
 
 def test_a_message_not_attempted_by_a_dry_run_needs_no_attention(report_of: ReportOf) -> None:
-    planned = replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, why="dry run", tries=())
-    ignored = replace(left_by_rule(), outcome=Outcome.NOT_ATTEMPTED, why="dry run")
+    planned = replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, why=Why.DRY_RUN(), tries=())
+    ignored = replace(left_by_rule(), outcome=Outcome.NOT_ATTEMPTED, why=Why.DRY_RUN())
 
     report = report_of(EndedRun([planned, planned, ignored, unmatched()], dry_run=True))
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.ledger import DRY_RUN, Ledger, Look
+from mqdlq.ledger import Ledger, Look
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.reading.report import Verdict, read_report, write_report
 from mqdlq.reading.run.summary import summarize_run
+from mqdlq.reasons import Why
 from tests.unit.reading.report.conftest import WRITTEN_AT
 from tests.unit.reading.report.ended_runs import (
     START,
@@ -26,9 +27,14 @@ from tests.unit.reading.report.ended_runs import (
 )
 
 OF_A_DRY_RUN = [
-    delivered(outcome=Outcome.NOT_ATTEMPTED, why=DRY_RUN, tries=()),
+    delivered(outcome=Outcome.NOT_ATTEMPTED, why=Why.DRY_RUN(), tries=()),
     EndedMessage(
-        outcome=Outcome.NOT_ATTEMPTED, why=DRY_RUN, rule=5, action="IGNORE", target_q="", tries=()
+        outcome=Outcome.NOT_ATTEMPTED,
+        why=Why.DRY_RUN(),
+        rule=5,
+        action="IGNORE",
+        target_q="",
+        tries=(),
     ),
     unmatched(),
 ]

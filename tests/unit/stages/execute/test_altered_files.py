@@ -18,8 +18,8 @@ from mqdlq.lake.files import DigestedFile
 from mqdlq.lake.snapshots import MANIFEST
 from mqdlq.ledger import Run
 from mqdlq.model import Outcome
+from mqdlq.reasons import Why
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.execute.passes import ALTERED
 from tests.support.world import World
 
 RULES = "DESTQ(PAYMENTS) ACTION(DISCARD)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED) HEADER(NO)\n"
@@ -97,8 +97,8 @@ def test_no_message_moves_by_the_rule_of_another_if_its_manifest_was_replaced_to
     settle(execution)
     booked = [one.outcome for one in world.ledger.messages.listed(run.run_id)]
     assert [(one.outcome, one.why) for one in booked if one] == [
-        (Outcome.NOT_ATTEMPTED, ALTERED),
-        (Outcome.NOT_ATTEMPTED, ALTERED),
+        (Outcome.NOT_ATTEMPTED, Why.PLAN_ALTERED()),
+        (Outcome.NOT_ATTEMPTED, Why.PLAN_ALTERED()),
     ]
     assert world.depths("DLQ", "PARKED") == (3, 0)
     assert world.handle(RULES) == {

@@ -57,7 +57,7 @@ def test_a_message_with_a_property_missing_in_its_copy_stays(world: World) -> No
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
     assert seen_by_an_application(world)[0][2] in (["red "], [("red ", "colour")])
     (fact,) = world.ledger.outcomes.of_run("run-1").values()
-    assert fact.why == (
+    assert fact.why.words == (
         "its unit of work was backed out: it differs from its archive copy, or the task was"
         " interrupted"
     )
@@ -73,7 +73,7 @@ def test_a_message_whose_copy_is_gone_is_not_discarded(world: World) -> None:
     make_pass(execution)
 
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
-    assert world.ledger.outcomes.of_run("run-1")[1].why == "it was not archived, so it stays"
+    assert world.ledger.outcomes.of_run("run-1")[1].why.words == "it was not archived, so it stays"
     assert world.handle("ACTION(DISCARD)") == {1: "discarded"}  # by a run that copies it again
 
 
@@ -88,7 +88,7 @@ def test_a_discard_whose_hold_has_ended_at_settling_is_not_said_to_lack_its_copy
     world.clock.now += timedelta(minutes=10)
 
     assert settle(execution) == {Outcome.DISCARDED: 1, Outcome.NOT_ATTEMPTED: 1}
-    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
+    whys = [fact.why.words for fact in world.ledger.outcomes.of_run("run-1").values()]
     assert whys == ["attempt 1", "it was not moved before the run ended"]
 
 
@@ -101,7 +101,7 @@ def test_only_the_messages_that_a_budget_lets_move_are_archived(world: World) ->
 
     assert settle(execution) == {Outcome.DISCARDED: 2, Outcome.NOT_ATTEMPTED: 3}
     assert len(copies(world)) == 2
-    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
+    whys = [fact.why.words for fact in world.ledger.outcomes.of_run("run-1").values()]
     assert (
         whys[2:]
         == ["the run has moved as many messages as it may (limits: messages_per_run: 2)"] * 3

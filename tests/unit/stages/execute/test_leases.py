@@ -24,7 +24,7 @@ def test_a_run_skips_messages_leased_by_another_run(world: World) -> None:
     assert second == {1: "leased_by_run", 2: "delivered"}
     assert len(world.ledger.attempts.of_run("run-1")) == 1
     owned = world.ledger.outcomes.of_run("run-2")[1]
-    assert owned.why == "run run-1 has it and waits to try it again"
+    assert owned.why.words == "run run-1 has it and waits to try it again"
 
 
 def test_a_settled_run_leases_no_message(world: World) -> None:

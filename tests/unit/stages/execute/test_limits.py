@@ -20,7 +20,7 @@ CUT = (
 
 
 def why(world: World, run_id: str = "run-1") -> list[str]:
-    return [fact.why for fact in world.ledger.outcomes.of_run(run_id).values()]
+    return [fact.why.words for fact in world.ledger.outcomes.of_run(run_id).values()]
 
 
 def test_attempts_are_held_while_a_destination_is_blocked(world: World) -> None:

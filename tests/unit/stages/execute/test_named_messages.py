@@ -154,7 +154,7 @@ def test_a_dry_run_plans_only_the_named_message(world: World) -> None:
 
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1, Outcome.NOT_SELECTED: 2}
     facts = world.ledger.outcomes.of_run(execution.run.run_id).values()
-    assert [(fact.why, fact.action) for fact in facts] == [("dry run", "RETRY")]
+    assert [(fact.why.words, fact.action) for fact in facts] == [("dry run", "RETRY")]
 
 
 def test_another_run_may_move_the_others_at_the_same_time(world: World) -> None:

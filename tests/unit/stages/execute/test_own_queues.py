@@ -41,9 +41,9 @@ def test_a_rule_puts_nothing_to_an_alias_of_a_queue_of_the_handler(
 
     name = target.partition("(")[2].partition(")")[0]
     assert set(outcomes.values()) == {Outcome.NOT_ATTEMPTED}
-    assert {one.outcome.why for one in world.ledger.messages.listed("run-1") if one.outcome} == {
-        f"its target, {name}, leads to {leads_to}, a queue of this very handler"
-    }
+    assert {
+        one.outcome.why.words for one in world.ledger.messages.listed("run-1") if one.outcome
+    } == {f"its target, {name}, leads to {leads_to}, a queue of this very handler"}
     assert world.depths("DLQ", "MQDLQ.STATE") == (3, 0)
 
 

@@ -143,7 +143,7 @@ def test_a_rule_that_forwards_to_the_handlers_own_queues_is_not_executed(
 
     assert world.handle(f"ACTION(FWD) FWDQ({target})") == {1: "not_attempted"}
 
-    assert world.ledger.outcomes.of_run("run-1")[1].why == (
+    assert world.ledger.outcomes.of_run("run-1")[1].why.words == (
         f"its target, {target}, is a queue of this very handler"
     )
     assert world.depths("DLQ", "MQDLQ.STATE") == (1, 0)
@@ -172,7 +172,7 @@ def test_a_dry_run_reports_messages_that_a_real_run_would_not_attempt(world: Wor
     world.handle("ACTION(RETRY)", dry_run=True)
 
     loop = "its target, DLQ, is a queue of this very handler"
-    assert [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()] == [
+    assert [fact.why.words for fact in world.ledger.outcomes.of_run("run-1").values()] == [
         f"dry run; it would also stay because {loop}",
         "dry run",
     ]
@@ -336,7 +336,7 @@ def test_a_message_that_another_run_handled_is_not_taken(world: World) -> None:
     settle(late)
 
     (fact,) = world.ledger.outcomes.of_run("run-1").values()
-    assert (fact.outcome, fact.why) == (
+    assert (fact.outcome, fact.why.words) == (
         Outcome.LEASED_BY_RUN,
         "run run-2 handled it in the meantime",
     )

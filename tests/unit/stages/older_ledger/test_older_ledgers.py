@@ -122,7 +122,7 @@ def test_a_taken_on_ledger_names_the_lost_restoration_and_its_copies_need_again(
         )
     }
     assert world.depths("PARKED") == (2,)
-    assert {one.why for one in copy_states(world) if one.why} == {
+    assert {one.why.words for one in copy_states(world) if one.why} == {
         (
             "recorded on 2026-11-21 12:00:01 UTC from the lake, after an older copy of the ledger"
             " was restored"
@@ -230,7 +230,7 @@ def test_a_message_that_no_marker_proves_is_unknown_and_not_taken(world: World) 
     settle(execution)
 
     (fact,) = world.ledger.outcomes.of_run(execution.run.run_id).values()
-    assert (str(fact.outcome), fact.why) == (
+    assert (str(fact.outcome), fact.why.words) == (
         "unknown",
         (
             "it is not on the queue, and the ledger was restored from an older copy since this run"

@@ -97,6 +97,7 @@ def test_the_json_list_has_every_archived_message(world: World) -> None:
         "bytes": 176,
         "state": "can be restored",
         "why": None,
+        "why_code": None,
         "restoration": None,
         "restored_at": None,
         "location": copy.location,

@@ -13,6 +13,7 @@ import pytest
 from mqdlq.ledger import Ledger
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.reading.report import ReportFiles
+from mqdlq.reasons import Why
 from tests.unit.reading.report.ended_runs import (
     STAGES,
     USER,
@@ -239,7 +240,7 @@ def test_names_from_messages_cannot_become_markup(files_of: FilesOf) -> None:
             put_appl_name="<b>\x1b\u202ea'b",
             user_identifier="<i>\"'&",
         ),
-        exhausted(target_q=HOSTILE, why=HOSTILE),
+        exhausted(target_q=HOSTILE, why=Why.UNPROCESSABLE(problem=HOSTILE)),
         replace(delivered(), target_q=HOSTILE, target_q_mgr="<i>"),
     ]
 

@@ -83,7 +83,7 @@ def test_a_put_refused_by_an_ams_policy_names_the_policy(world: World) -> None:
     settle(execution)
 
     (fact,) = world.ledger.outcomes.of_run("run-1").values()
-    assert fact.why == (
+    assert fact.why.words == (
         "1 attempts, the last to PAYMENTS: MQRC_SECURITY_ERROR (2063): the Advanced Message"
         " Security policy PAYMENTS, which has its queue's name, refuses it, or another security"
         " check does: see the policy by `dspmqspl -m QMGR -p PAYMENTS` (policies are kept on"

@@ -51,7 +51,7 @@ def test_a_blank_queue_name_costs_each_attempt_and_no_get(
     assert [(result.attempts, result.pending) for result in results] == [(1, 1), (1, 0)]
     assert settle(execution) == {Outcome.EXHAUSTED: 1}
     (fact,) = world.ledger.outcomes.of_run("run-1").values()
-    assert fact.why == f"2 attempts, the last to a blank queue name: {reason}: {ADVICE}"
+    assert fact.why.words == f"2 attempts, the last to a blank queue name: {reason}: {ADVICE}"
     ((md, _),) = world.messages("DLQ")
     assert md.BackoutCount == 0
     assert (

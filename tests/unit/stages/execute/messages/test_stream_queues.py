@@ -48,7 +48,7 @@ def test_log_and_report_name_the_stream_queue_that_refused_a_message(
     assert world.handle("WAIT(NO)\nACTION(RETRY)") == {1: "exhausted"}
 
     (fact,) = world.ledger.outcomes.of_run("run-1").values()
-    assert fact.why == f"1 attempts, the last to PAYMENTS: {why}"
+    assert fact.why.words == f"1 attempts, the last to PAYMENTS: {why}"
     told = f"AMQ8722: unable to put message 1 to PAYMENTS: rule 1 (line 2), attempt 1, {why}"
     assert told in caplog.messages
     assert world.depths("DLQ", "PAYMENTS") == (1, 0)

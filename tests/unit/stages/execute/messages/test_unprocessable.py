@@ -162,7 +162,7 @@ def test_a_failed_attempt_on_an_unprocessable_message_is_retried(world: World) -
     assert [result.pending for result in results] == [1, 0]
     assert settle(execution) == {Outcome.EXHAUSTED: 1, Outcome.NOT_SELECTED: 1}
     (fact,) = world.ledger.outcomes.of_run(execution.run.run_id).values()
-    assert fact.why == "2 attempts, the last to CLOSED: MQRC_PUT_INHIBITED (2051)"
+    assert fact.why.words == "2 attempts, the last to CLOSED: MQRC_PUT_INHIBITED (2051)"
 
 
 @pytest.mark.parametrize("action", ["ACTION(FWD) FWDQ(PARKED)", "ACTION(DISCARD)"])
