@@ -66,7 +66,7 @@ class Why(StrEnum):
     `{number:one|# many}` has words for one and for another number, which replaces `#`.
     `{value:?before}` has `before` and the value, or nothing where there is no value.
 
-    The ledger keeps codes and names of values for ever: no later version gives them another
+    The ledger always keeps codes and names of values: no later version gives them another
     meaning. Templates may change at any time.
     """
 

@@ -20,16 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mqdlq
 
-
-def main() -> None:
-    """Write the archive to the file that the first argument names, or to mqdlq.zip."""
-    write_archive(Path(sys.argv[1] if len(sys.argv) > 1 else "mqdlq.zip"))
-
-
-if __name__ == "__main__":
-    main()
-
-
 # Send this package to Spark's workers, which need not have it installed.
 
 _shipped: set[str] = set()
@@ -73,3 +63,12 @@ def write_archive(archive: Path) -> None:
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for module in sorted([*package.rglob("*.py"), *package.rglob("*.txt")]):
             file.write(module, Path("mqdlq") / module.relative_to(package))
+
+
+def main() -> None:
+    """Write the archive to the file that the first argument names, or to mqdlq.zip."""
+    write_archive(Path(sys.argv[1] if len(sys.argv) > 1 else "mqdlq.zip"))
+
+
+if __name__ == "__main__":
+    main()

@@ -36,7 +36,7 @@ from mqdlq.local.environment import (
     names_metadata,
     wait_for_turn,
 )
-from mqdlq.local.services import Follower
+from mqdlq.local.log_lines import Follower
 from mqdlq.local.task_logs import TaskLogs
 from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_rules
 

@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 from jinja2 import Template
 
 from mqdlq import directories
-from mqdlq.local.services import entry_of
+from mqdlq.local.log_lines import entry_of
 
 PLACE: Final = ("base_log_folder", "log_filename_template")
 """Airflow's options in section `logging` that say where the log of an attempt is."""

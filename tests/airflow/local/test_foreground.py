@@ -23,7 +23,7 @@ from tests.support.world import World
 
 WATCHED = """
 import subprocess, sys, threading
-from mqdlq.local.services import end_with_parent
+from mqdlq.local.parent_watch import end_with_parent
 end_with_parent()
 subprocess.Popen(["sleep", "600"])
 sys.stdout.write("started\\n")

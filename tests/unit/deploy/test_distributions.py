@@ -118,7 +118,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     assert {
         "mqdlq/errors.toml",
         "mqdlq/reading/report/rendering/report.html",
-        "mqdlq/ledger/migrations/released/m0001_create_the_ledger.sql",
+        "mqdlq/ledger/migrations/versions/r0001_create_the_ledger.sql",
         "mqdlq/evaluation/applications/evaluate_rules.py",
     } <= packed
 
@@ -146,7 +146,7 @@ def test_the_extra_embedded_names_the_version_that_is_built_beside_the_wheel() -
     ours, embedded = project(ROOT), project(ROOT / "embedded_mq")
 
     assert ours["version"] == embedded["version"]
-    pin = f"embedded-mq=={embedded['version']}"
+    pin = f"embedded-mq[cli]=={embedded['version']}"
     assert pin in ours["optional-dependencies"]["embedded"]
 
 
