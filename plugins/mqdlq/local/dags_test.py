@@ -18,7 +18,7 @@ from mqdlq import directories
 from mqdlq.airflow import params
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
-from mqdlq.local import services
+from mqdlq.local import parent_watch
 from mqdlq.local.connection_store import read_settings
 from mqdlq.local.environment import wait_for_turn
 from mqdlq.local.task_logs import PLACE
@@ -32,7 +32,7 @@ REFUSED: Final = os.EX_USAGE
 
 def main() -> None:
     """Check what can be known, say where Airflow keeps task logs, then run the DAG."""
-    services.end_with_parent()
+    parent_watch.end_with_parent()
     name, given = sys.argv[1:]
     try:
         _check(name, json.loads(given))
