@@ -133,6 +133,8 @@ class Handling:
         except AirflowException as error:
             self.states["evaluate"] = "failed"
             return error
+        finally:
+            task._hook._submit_sp.stdout.close()  # which Airflow leaves open
         return None
 
     def _evaluate(self) -> None:
