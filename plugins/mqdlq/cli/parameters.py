@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -137,9 +138,8 @@ class _InputFile(click.File):
         """Open a file; - is standard input."""
         if isinstance(value, str) and value != "-":
             try:
-                check_input(Path(value))
-            except FileNotFoundError:
-                pass  # click reports it
+                with suppress(FileNotFoundError):  # click reports a missing file itself
+                    check_input(Path(value))
             except OSError as error:
                 self.fail(f"'{value}': {error.strerror}", param, ctx)
         return super().convert(value, param, ctx)
