@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonschema
 
 from mqdlq.constants import MQRC
-from mqdlq.controls.repair.settings import SCHEMA as REPAIR
+from mqdlq.controls.repair import SCHEMA as REPAIR
 from mqdlq.errors import RestoreError
 from mqdlq.handlers import load_handlers
 

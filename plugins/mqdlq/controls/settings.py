@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mqdlq.controls.limits.settings import Limits
-from mqdlq.controls.loops.settings import Loops
-from mqdlq.controls.ramp.settings import Breaker, Ramp
-from mqdlq.controls.sequences.settings import Sequences
+from mqdlq.controls.limits import Limits
+from mqdlq.controls.loops import Loops
+from mqdlq.controls.ramp import Breaker, Ramp
+from mqdlq.controls.sequences import Sequences
 
 
 class Controls(BaseModel):

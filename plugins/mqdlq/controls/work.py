@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
+from mqdlq.controls.repair import Repair
 from mqdlq.controls.repair.changes import explain_delivery
-from mqdlq.controls.repair.settings import Repair
 from mqdlq.headers import DLH_LENGTH, message_key
 from mqdlq.ledger import MessageRepair, RunMessage
 from mqdlq.model import DEPARTED, Action, Destination, Outcome, PutAuthority, Step

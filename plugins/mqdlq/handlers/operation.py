@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, Literal, Self
 from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from mqdlq.controls.evidence.settings import Evidence
-from mqdlq.controls.windows.settings import is_cron
+from mqdlq.controls.evidence import Evidence
+from mqdlq.controls.limits.windows import is_cron
 
 TASK_RETRIES: Final = 3
 """How often Airflow runs a task again after a transient fault, unless the handler says otherwise.

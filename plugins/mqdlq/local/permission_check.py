@@ -14,10 +14,10 @@ from contextlib import suppress
 import click
 
 from mqdlq import directories
-from mqdlq.controls.evidence.settings import Evidence
-from mqdlq.controls.evidence.stream_check import inquire_stream_queue
-from mqdlq.controls.limits.gauges import NO_DEPTH
-from mqdlq.controls.limits.settings import Limits
+from mqdlq.controls.evidence import Evidence
+from mqdlq.controls.evidence.checks import inquire_stream_queue
+from mqdlq.controls.limits import Limits
+from mqdlq.controls.limits.control import NO_DEPTH
 from mqdlq.errors import (
     ClientNotFoundError,
     LedgerUnavailableError,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from mqdlq.controls.repair.settings import GUARD
+from mqdlq.controls.repair import GUARD
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages

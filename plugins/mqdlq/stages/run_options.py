@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mqdlq.controls.repair.settings import check_action, parse_repair
+from mqdlq.controls.repair import check_action, parse_repair
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.model import GIVEN_ACTION

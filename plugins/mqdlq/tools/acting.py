@@ -18,8 +18,8 @@ from typing import Any, Final, Self
 
 from mqdlq.causes.counting import find_cause
 from mqdlq.constants import MQPER
+from mqdlq.controls.repair import Repair, parse_repair
 from mqdlq.controls.repair.changes import COLUMNS, describe_changes, find_changes
-from mqdlq.controls.repair.settings import Repair, parse_repair
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import GuardedAction

@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from mqdlq.controls.evidence.settings import Evidence
-from mqdlq.controls.limits.settings import DestinationLimits, Limits
-from mqdlq.controls.loops.settings import Loops
-from mqdlq.controls.ramp.settings import Breaker, Ramp
-from mqdlq.controls.sequences.settings import Sequences
+from mqdlq.controls.evidence import Evidence
+from mqdlq.controls.limits import DestinationLimits, Limits
+from mqdlq.controls.limits.windows import ClosedWindow
+from mqdlq.controls.loops import Loops
+from mqdlq.controls.ramp import Breaker, Ramp
+from mqdlq.controls.sequences import Sequences
 from mqdlq.controls.settings import Controls
-from mqdlq.controls.windows.settings import ClosedWindow
 from mqdlq.handlers import Handler
 from mqdlq.handlers.configuration import KEYS
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Event, Notification, Operation

@@ -1,1 +1,48 @@
-"""Loops: recognise messages that came back after a delivery, and quarantine them."""
+"""Loops: the keys of a handler that quarantine messages which come back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+
+class Quarantine(BaseModel):
+    """The place of quarantined messages: a queue, or the dead-letter queue itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    forward: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9._/%]{1,48}$")] = None
+
+
+class Loops(BaseModel):
+    """The limit of round trips, after which no rule moves a message."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=20,
+            description="A message that has come back so often is quarantined: no rule moves it.",
+        ),
+    ] = 3
+    then: Annotated[
+        Quarantine,
+        Field(
+            description="`leave`: a quarantined message stays on the dead-letter queue."
+            " `forward:` with a queue: it is forwarded there with its MQDLH."
+        ),
+    ] = Quarantine()
+
+    @field_validator("then", mode="before")
+    @classmethod
+    def _read_then(cls, value: Any) -> Any:
+        """Read `leave` as the quarantine without a queue."""
+        if value == "leave":
+            return {}
+        is_forward = isinstance(value, dict) and value.get("forward") is not None
+        if is_forward or isinstance(value, Quarantine) or value == {}:
+            return value
+        raise ValueError("is neither `leave` nor `forward:` with the name of a queue")

@@ -1,1 +1,106 @@
-"""Repair messages: the settings of a repair, and the changes that it makes."""
+"""The repair that a run is given: which fields of the MQMD its delivered messages get."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import jsonschema
+
+from mqdlq.errors import HandlerError
+from mqdlq.headers import HEADER_OF_FORMAT
+from mqdlq.model import Action
+from mqdlq.rules import Rule
+
+GUARD: Final = "repair"
+"""The name of the guard that asks for the approval of each repair, in questions and the ledger."""
+
+_HIGHEST_CCSID: Final = 65_535
+_HEADERS: Final = tuple(sorted(name for name in HEADER_OF_FORMAT if name.startswith("MQH")))
+
+SCHEMA: Final[dict[str, Any]] = {
+    "type": ["null", "object"],
+    "properties": {
+        "format": {
+            "type": "string",
+            # In Python's patterns `$` also matches before a final line end.
+            "pattern": r"^[A-Za-z0-9._/%]{0,8}$(?!\n)",
+            # The Formats of MQ headers begin with MQH. `check_body` must be able to read them.
+            "not": {"pattern": rf"^(MQDEAD$|MQH(?!{'|'.join(one[3:] + '$' for one in _HEADERS)}))"},
+        },
+        "coded_char_set_id": {"type": "integer", "minimum": 1, "maximum": _HIGHEST_CCSID},
+    },
+    "additionalProperties": False,
+}
+_EXPECTED: Final = {
+    "$": '"format", "coded_char_set_id" or both, such as'
+    ' {"format": "MQSTR", "coded_char_set_id": 1208}',
+    "$.format": "at most 8 letters, digits and . _ / %, such as MQSTR; not MQDEAD, and no header"
+    f" that mqdlq cannot read: of Formats that begin with MQH only {', '.join(_HEADERS)}",
+    "$.coded_char_set_id": f"a whole number from 1 to {_HIGHEST_CCSID}, such as 1208",
+}
+"""By JSON path: what would be right there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The values that delivered messages get in MQMD.Format and MQMD.CodedCharSetId.
+
+    A field that is None stays as it is. Without any field, the repair changes the destination only.
+    The Format "" is MQFMT_NONE.
+    """
+
+    format: str | None = None
+    coded_char_set_id: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The repair as JSON, as the ledger has it; `read_repair` reads it."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps(given, sort_keys=True)
+
+
+def read_repair(text: str) -> Repair | None:
+    """Return the repair of a run from the ledger, None for a run without one."""
+    return Repair(**json.loads(text)) if text else None
+
+
+def parse_repair(given: Mapping[str, Any] | None) -> Repair | None:
+    """Return the repair that a run is given; raises HandlerError for an invalid one."""
+    for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(given):
+        where, found = error.json_path, error.instance
+        if error.validator == "additionalProperties":
+            found = ", ".join(name for name in found if name not in SCHEMA["properties"])
+        raise HandlerError(
+            "MQDLQ-520",
+            f"repair{where.removeprefix('$')}: found {found!r}; expected {_EXPECTED[where]}",
+        )
+    if given is None:
+        return None
+    ccsid = given.get("coded_char_set_id")
+    # For JSON Schema 1208.0 is an integer, too.
+    return Repair(given.get("format"), None if ccsid is None else int(ccsid))
+
+
+def check_action(repair: Repair, rule: Rule) -> None:
+    """Raise HandlerError if a repair does not fit the given action."""
+    if rule.action not in {Action.RETRY, Action.FWD}:
+        raise HandlerError(
+            "MQDLQ-521",
+            f"repair is for messages that are put, and ACTION({rule.action}) puts none; give"
+            " ACTION(RETRY), or ACTION(FWD) with HEADER(NO)",
+        )
+    if rule.action is Action.FWD and rule.header:
+        raise HandlerError(
+            "MQDLQ-521",
+            "repair needs HEADER(NO): with its MQDLH a message is still a dead letter, whose"
+            " Format and CodedCharSetId describe the MQDLH; add HEADER(NO) to the action",
+        )
+    if rule.action is Action.RETRY and repair == Repair():
+        raise HandlerError(
+            "MQDLQ-521",
+            "repair is empty, and ACTION(RETRY) keeps the destination, so that nothing would"
+            " change; give format or coded_char_set_id, or another queue by ACTION(FWD)",
+        )

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from itertools import takewhile
 
 from mqdlq.controls.control import Browses, Control, Observation
-from mqdlq.controls.sequences.settings import KEY_FIELDS, Sequences
+from mqdlq.controls.sequences import KEY_FIELDS, Sequences
 from mqdlq.controls.work import BrowsedItem, Hold, PlannedAttempt, WorkItem
 from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.headers import (

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from mqdlq.causes import Cause
-from mqdlq.controls.loops.report import ReturnRow
+from mqdlq.controls.loops.round_trips import ReturnRow
 from mqdlq.controls.ramp.report import RampRow
-from mqdlq.controls.repair.report import RepairRow
+from mqdlq.controls.repair.changes import RepairRow
 from mqdlq.failures import Failure
 from mqdlq.ledger import EvidenceCheck, LearnedCount
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome, Verdict

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Final
 
 from mqdlq.causes import generalize
-from mqdlq.controls.loops.report import return_rows
+from mqdlq.controls.loops.round_trips import return_rows
 from mqdlq.controls.ramp.report import ramp_rows
-from mqdlq.controls.repair.report import repair_rows
+from mqdlq.controls.repair.changes import repair_rows
 from mqdlq.ledger import Ledger, RunCounts, TriedCount
 from mqdlq.model import AttemptState
 from mqdlq.reading.report.report_records import Account, RunReading, TimelinePoint

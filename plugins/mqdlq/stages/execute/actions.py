@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mqdlq.controls.repair.settings import Repair
+from mqdlq.controls.repair import Repair
 from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, MessageDescriptor, following_ccsid
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import BrowsedMessage

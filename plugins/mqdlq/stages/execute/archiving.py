@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from mqdlq.controls.chain import ControlChain
+from mqdlq.controls.registry import ControlChain
 from mqdlq.controls.repair.changes import check_body
 from mqdlq.controls.work import WorkList
 from mqdlq.errors import LakeError, QueueManagerError

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from mqdlq.controls.loops.guard import forward_to
+from mqdlq.controls.loops.control import forward_to
 from mqdlq.controls.repair.changes import explain_delivery
 from mqdlq.controls.work import choose_step
 from mqdlq.headers import message_key

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mqdlq.constants import reason_text
 from mqdlq.controls.registry import browsed_length, open_controls
-from mqdlq.controls.repair.settings import read_repair
+from mqdlq.controls.repair import read_repair
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import BrowsedItem, GroupAttempt, Planned, PlannedAttempt, WorkItem
 from mqdlq.errors import ExecutionError

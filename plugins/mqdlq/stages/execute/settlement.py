@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from mqdlq.controls.chain import ControlChain
-from mqdlq.controls.registry import browsed_length, open_controls
+from mqdlq.controls.registry import ControlChain, browsed_length, open_controls
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkList
 from mqdlq.errors import AccountError, ExecutionError

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq import lake
-from mqdlq.controls.evidence.statistics_check import check_statistics
-from mqdlq.controls.evidence.stream_check import browse_stream, record_stream_check
+from mqdlq.controls.evidence.checks import browse_stream, check_statistics, record_stream_check
 from mqdlq.headers import message_key
 from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest
 from mqdlq.lake.schema import SETTLED

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded_mq.pcf import messages as pcf
-from mqdlq.controls.evidence import statistics_check
+from mqdlq.controls.evidence import checks
 from mqdlq.controls.evidence.report import evidence_in_words
 from mqdlq.controls.work import Planned
 from mqdlq.ledger import EvidenceCheck, Run
@@ -162,7 +162,7 @@ def test_an_unexpected_exception_is_the_trouble_of_the_check(
     def fail(*_: object) -> None:
         raise RuntimeError("with data")
 
-    monkeypatch.setattr(statistics_check, "browse_statistics", fail)
+    monkeypatch.setattr(checks, "browse_statistics", fail)
     counted.dead_letter()
 
     run = handle(counted)
@@ -174,7 +174,7 @@ def test_an_unexpected_exception_is_the_trouble_of_the_check(
 def test_a_long_statistics_queue_is_not_checked(
     counted: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics_check, "MAX_BROWSED", 1)
+    monkeypatch.setattr(checks, "MAX_STATISTICS", 1)
     put(counted, statistics(("ORDERS", 0, 1)))
     put(counted, statistics(("DLQ", 0, 500)))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq.controls.evidence import stream_check
+from mqdlq.controls.evidence import checks
 from mqdlq.controls.evidence.report import evidence_in_words
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.ledger import EvidenceCheck, Run
@@ -143,7 +143,7 @@ def test_an_unreadable_earlier_snapshot_makes_the_number_the_highest_possible(
 def test_more_snapshots_than_are_read_make_the_number_the_highest_possible(
     streamed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_check, "MAX_SNAPSHOTS", 1)
+    monkeypatch.setattr(checks, "MAX_SNAPSHOTS", 1)
     streamed.dead_letter(b"left", dest_q="ORDERS")
     for _ in range(2):
         streamed.snapshot(streamed.start(RULES))
@@ -196,7 +196,7 @@ def test_without_a_stream_queue_the_run_continues_and_says_so(
 def test_a_long_stream_queue_is_not_checked(
     streamed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_check, "MAX_BROWSED", 1)
+    monkeypatch.setattr(checks, "MAX_COPIES", 1)
     for _ in range(2):
         streamed.dead_letter()
 
@@ -206,7 +206,7 @@ def test_a_long_stream_queue_is_not_checked(
 def test_more_doubtful_copies_than_are_reconstructed_are_the_highest_number_possible(
     streamed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_check, "MAX_RECONSTRUCTED", 0)
+    monkeypatch.setattr(checks, "MAX_RECONSTRUCTED", 0)
     streamed.dead_letter(Report=COA_AND_EXPIRATION, ReplyToQ=b"ORDERS")
 
     check = check_of(streamed, handle(streamed))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.controls.limits.settings import Limits
+from mqdlq.controls.limits import Limits
+from mqdlq.controls.limits.windows import ClosedWindow, find_reopening
 from mqdlq.controls.settings import read_controls
-from mqdlq.controls.windows.settings import ClosedWindow, find_reopening
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq.controls.limits.rate_limits import RateLimits
+from mqdlq.controls.limits.control import RateLimits
 from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import Planned, PlannedAttempt, WorkItem
 from mqdlq.ledger import Ledger, Meter, Rate, Run, RunMessage, open_ledger

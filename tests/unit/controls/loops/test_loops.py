@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import embedded_mq
-from mqdlq.controls.loops.report import return_in_words
-from mqdlq.controls.loops.returns import ReturnedMessages
-from mqdlq.controls.loops.round_trips import find_round_trips
+from mqdlq.controls.loops.control import ReturnedMessages
+from mqdlq.controls.loops.round_trips import find_round_trips, return_in_words
 from mqdlq.controls.work import WorkList
 from mqdlq.headers import IDENTITY_PREFIX
 from mqdlq.ledger import Departure

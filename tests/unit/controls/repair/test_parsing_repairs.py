@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mqdlq.airflow.params import fault
-from mqdlq.controls.repair.settings import Repair, parse_repair
+from mqdlq.controls.repair import Repair, parse_repair
 from mqdlq.errors import HandlerError
 
 

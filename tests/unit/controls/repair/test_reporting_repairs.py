@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq.controls.repair.report import repair_in_words
+from mqdlq.controls.repair.changes import repair_in_words
 from mqdlq.reading.report import Report, read_report, render_json, render_text
 from mqdlq.reading.run.summary import summarize_run
 from mqdlq.stages.execute import Execution, make_pass, settle

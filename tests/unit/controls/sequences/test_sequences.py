@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.controls.sequences.settings import Sequences
+from mqdlq.controls.sequences import Sequences
 from mqdlq.controls.settings import read_controls
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler

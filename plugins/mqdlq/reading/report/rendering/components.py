@@ -17,9 +17,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from mqdlq import words
 from mqdlq.constants import reason_text
 from mqdlq.controls.evidence.report import evidence_in_words
-from mqdlq.controls.loops.report import return_in_words
+from mqdlq.controls.loops.round_trips import return_in_words
 from mqdlq.controls.ramp.report import ramp_in_words
-from mqdlq.controls.repair.report import repair_in_words
+from mqdlq.controls.repair.changes import repair_in_words
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.reading.report import commands, expiry, needs_attention, rule_counts
 from mqdlq.reading.report.report_records import Account, RuleRow, TimelinePoint

@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mqdlq.controls.evidence.report import evidence_in_words
-from mqdlq.controls.loops.report import return_in_words
+from mqdlq.controls.loops.round_trips import return_in_words
 from mqdlq.controls.ramp.report import ramp_in_words
-from mqdlq.controls.repair.report import repair_in_words
+from mqdlq.controls.repair.changes import repair_in_words
 from mqdlq.model import AttemptState, MessageClass, Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.commands import text_command

@@ -1,19 +1,22 @@
-"""The limits that apply to a move, and the parts of them that a pass has reserved."""
+"""The limits of a run: how much moves in it, in a second, and to one destination, and when."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from mqdlq.controls.limits.settings import (
+from mqdlq.controls.control import Control
+from mqdlq.controls.limits import (
     Counted,
     Limits,
     Rates,
 )
-from mqdlq.controls.work import Hold, Planned
+from mqdlq.controls.limits.windows import ClosedWindow, find_reopening
+from mqdlq.controls.work import Hold, Planned, PlannedAttempt, WorkItem
 from mqdlq.ledger import Meter, Rate
-from mqdlq.model import Destination
+from mqdlq.model import Destination, Outcome, Trait
 from mqdlq.mqi.hints import printable_name
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
@@ -253,3 +256,138 @@ class Gauges:
     def _share(self, gauge: Gauge) -> Gauge:
         """Return the gauge of a meter: a destination may have two names."""
         return self._by_meter.setdefault(gauge.meter, gauge)
+
+
+class RateLimits(Control):
+    """Keeps the rates and depths of `limits`. A pass waits a little, or holds messages.
+
+    Rates are reserved in the ledger, for a unit of work at a time, so that runs and handlers share
+    them. A crash loses the reservations of its run: the rate is lower then, never higher. A message
+    that is held holds all later messages to its destination, which keep their order.
+    """
+
+    def __init__(self, execution: Execution, limits: Limits) -> None:
+        """Continue the waits of earlier passes that have not ended."""
+        self._execution = execution
+        self._meters = execution.ledger.meters
+        self._pace = Pace(execution)
+        self._gauges = Gauges(self._pace, limits)
+        self._refusals = self._meters.refusals(execution.run.run_id, execution.clock())
+
+    def find_hold(self, item: WorkItem) -> Hold | None:
+        """Return a hold if a limit has refused the destination."""
+        for gauge in self._gauges.of(item.open_step.destination if item.open_step else None):
+            if until := self._refusals.get(gauge.meter):
+                return Hold(gauge.why, until)
+        return None
+
+    def pace(self, planned: Planned, moves: Moves) -> Hold | None:
+        """Reserve what an attempt needs of each limit, and wait until it is ready.
+
+        Before the pass waits, the moves are paused: no message is uncommitted meanwhile. A limit
+        that refuses holds the messages that need it for the rest of the pass, and until a time.
+        """
+        gauges = self._gauges.of(planned.destination)
+        now = self._execution.clock()
+        for gauge in gauges:
+            hold = None if gauge.covers(planned, now) else gauge.reserve(planned, moves)
+            if hold is not None and hold.until is not None:
+                run_id = self._execution.run.run_id
+                self._meters.record_refusal(gauge.meter, run_id, hold.until)
+                self._refusals[gauge.meter] = hold.until
+            if hold is not None:
+                return hold
+        now = self._execution.clock()
+        wait = max((gauge.ready_at for gauge in gauges), default=now) - now
+        if wait > timedelta(0):
+            if not moves.pause(planned):
+                return GONE
+            self._pace.wait(wait)
+        return None
+
+    def admit(self, planned: PlannedAttempt) -> None:
+        """Use the reserved part for a message that the pass tries to move."""
+        for gauge in self._gauges.of(planned.destination):
+            gauge.use(planned)
+
+    def leave(self, planned: PlannedAttempt, reason: int) -> None:
+        """Keep the reservation of a message that has not moved for another message."""
+        del reason
+        for gauge in self._gauges.of(planned.destination):
+            gauge.keep(planned)
+
+    def finish(self) -> None:
+        """Give back the unused part of each reservation."""
+        now = self._execution.clock()
+        for gauge in self._gauges.all():
+            if unused := gauge.time_unused(now):
+                self._meters.give_back(gauge.meter, unused)
+        if self._pace.waited:
+            seconds = self._pace.waited.total_seconds()
+            self._execution.log.info("the pass waited %.1f s for limits", seconds)
+
+
+_MOVED = Outcome.having(Trait.SUCCEEDED)
+
+
+class RunBudget(Control):
+    """Holds every message after the run has moved as many as `messages_per_run` allows."""
+
+    def __init__(self, execution: Execution, messages_per_run: int) -> None:
+        """Count what the run has moved before."""
+        self._budget = messages_per_run
+        counts = execution.ledger.outcomes.counts(execution.run.run_id)
+        self._moved = sum(counts[outcome] for outcome in _MOVED)
+
+    @property
+    def room(self) -> int:
+        """How many messages the budget has left."""
+        return max(0, self._budget - self._moved)
+
+    def find_hold(self, item: WorkItem) -> Hold | None:
+        """Return a hold once the budget is used up, or has no room for the group of a message."""
+        size = 1 if item.group is None or item.due_step is None else item.group.size
+        if size <= self.room:
+            return None
+        if size > 1:
+            return Hold(Why.GROUP_OVER_BUDGET(messages=size, room=self.room))
+        return Hold(Why.BUDGET_USED(limit=self._budget))
+
+    def admit(self, planned: PlannedAttempt) -> None:
+        """Count a message that the pass tries to move."""
+        self._moved += len(planned.tries)
+
+    def leave(self, planned: PlannedAttempt, reason: int) -> None:
+        """Do not count a message that has not moved."""
+        del reason
+        self._moved -= len(planned.tries)
+
+
+FindWindows = Callable[[Destination], tuple[ClosedWindow, ...]]
+
+
+class ClosedWindows(Control):
+    """Holds the messages for a destination that is closed, from then on for the whole pass.
+
+    `find_windows` returns the windows of a destination.
+    """
+
+    def __init__(self, execution: Execution, find_windows: FindWindows) -> None:
+        self._clock, self._find_windows = execution.clock, find_windows
+        self._windows: dict[Destination, tuple[ClosedWindow, ...]] = {}
+        self._closed: dict[Destination, Hold] = {}
+
+    def find_hold(self, item: WorkItem) -> Hold | None:
+        """Return a hold until the window ends in which the destination takes nothing."""
+        destination = item.open_step.destination if item.open_step else None
+        if destination is None:
+            return None
+        if destination not in self._windows:
+            self._windows[destination] = self._find_windows(destination)
+        windows = self._windows[destination]
+        if windows and destination not in self._closed:
+            until = find_reopening(windows, self._clock())
+            if until is not None:
+                why = Why.TARGET_CLOSED(queue=printable_name(destination[0]), until=until)
+                self._closed[destination] = Hold(why, until)
+        return self._closed.get(destination)

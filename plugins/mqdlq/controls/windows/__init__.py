@@ -1,1 +1,0 @@
-"""Windows in which a destination takes nothing."""
