@@ -16,7 +16,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, Self
 
-from mqdlq.causes.counting import find_cause
+from mqdlq.causes import find_cause
 from mqdlq.constants import MQPER
 from mqdlq.controls.repair import Repair, parse_repair
 from mqdlq.controls.repair.changes import COLUMNS, describe_changes, find_changes

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mqdlq.causes import Cause, CauseCounter, count_causes, counting, find_cause
+from mqdlq import causes
+from mqdlq.causes import Cause, CauseCounter, count_causes, find_cause
 from mqdlq.model import MessageClass, Outcome
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -61,7 +62,7 @@ def test_causes_come_by_number_and_those_beyond_the_limit_by_reason() -> None:
 
 
 def test_a_counter_tells_a_limited_number_of_causes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "MOST_CAUSES", 2)
+    monkeypatch.setattr(causes, "MOST_CAUSES", 2)
 
     found = count_causes([*(row(f"Q{number}") for number in range(5)), {"class": "no_dlh"}])
 
@@ -75,7 +76,7 @@ def test_a_counter_tells_a_limited_number_of_causes_apart(monkeypatch: pytest.Mo
 
 
 def test_a_counter_tells_a_limited_number_of_names_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "MOST_NAMES", 3)
+    monkeypatch.setattr(causes, "MOST_NAMES", 3)
 
     (found,) = count_causes(row(f"AMQ.{number:016X}") for number in range(5))
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqdlq.causes import BY_CLASS, Cause, Kind, find_cause, generalize, is_generalized
-from mqdlq.causes.advice import _BY_NAME
+from mqdlq.causes import _BY_NAME, BY_CLASS, Cause, Kind, find_cause, generalize, is_generalized
 from mqdlq.constants import MQFB, MQRC
 from mqdlq.model import MessageClass
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mqdlq.causes import counting
+from mqdlq import causes
 from mqdlq.cli import app
 from mqdlq.lake import files
 from mqdlq.ledger import Ledger, database
@@ -125,7 +125,7 @@ def test_troubles_beyond_the_limit_are_counted_by_outcome_and_reason(
 ) -> None:
     """For example, each dead letter was for another temporary queue."""
     monkeypatch.setattr(needs_attention, "MOST_TROUBLES", 2)
-    monkeypatch.setattr(counting, "MOST_CAUSES", 2)
+    monkeypatch.setattr(causes, "MOST_CAUSES", 2)
 
     report = report_of(EndedRun([unmatched(dest_q_name=f"AMQ.{n}") for n in range(7)]))
 
