@@ -28,7 +28,7 @@ from mqdlq.ledger import (
 )
 from mqdlq.model import Action, AttemptState, Disposition, Outcome, RestorationState
 from mqdlq.reasons import Why
-from mqdlq.stages.retention import Policy, PruneResources, prune
+from mqdlq.stages.retention import Policy, Pruner
 from tests.support.run_records import NOON, run_record
 from tests.support.world import create_ledger
 
@@ -266,12 +266,12 @@ def test_a_prune_removes_what_the_policy_says_and_nothing_else(
         going = expected_runs(made, keep_runs, copies)
         days = [None if number is None else number * DAY for number in (archive, keep_runs)]
         before = {copy.key: copy for copy in ledger.archive.copies()}
-        resources = PruneResources(ledger, made.lake_root, lambda: NOON, "w", lambda _: None)
+        pruner = Pruner(ledger, made.lake_root, lambda: NOON, "w", lambda _: None)
 
         policy = Policy("demo", *days)
-        planned = prune([policy], resources, is_dry_run=True)
-        done = prune([policy], resources)
-        again = prune([policy], resources)
+        planned = pruner.prune([policy], is_dry_run=True)
+        done = pruner.prune([policy])
+        again = pruner.prune([policy])
 
         kept = {copy.key for copy in ledger.archive.copies() if copy.pruned_at is None}
         assert kept == {one for one in before if one not in copies}

@@ -11,8 +11,7 @@ from sqlalchemy import ColumnElement, Select, Table, select
 
 from mqdlq.ledger import Ledger, Look, Protection
 from mqdlq.ledger.tables import metadata
-from mqdlq.stages.retention import Policy, PruneResources, PruneResult, prune
-from mqdlq.stages.snapshot import prune_snapshots
+from mqdlq.stages.retention import Policy, Pruner, PruneResult, prune_snapshots
 from tests.support.world import World
 
 DAY = timedelta(days=1)
@@ -25,8 +24,8 @@ def policy(*, archive: int | None = None, runs: int | None = None) -> Policy:
     return Policy(HANDLER, *days)
 
 
-def resources(world: World) -> PruneResources:
-    return PruneResources(world.ledger, world.lake_root, world.clock, "alex", world.log.info)
+def pruner(world: World) -> Pruner:
+    return Pruner(world.ledger, world.lake_root, world.clock, "alex", world.log.info)
 
 
 def pass_days(world: World, days: int) -> None:
@@ -59,11 +58,8 @@ def prune_now(
     is_dry_run: bool = False,
     trust_clock: bool = False,
 ) -> PruneResult:
-    (result,) = prune(
-        [policy(archive=archive, runs=runs)],
-        resources(world),
-        is_dry_run=is_dry_run,
-        trust_clock=trust_clock,
+    (result,) = pruner(world).prune(
+        [policy(archive=archive, runs=runs)], is_dry_run=is_dry_run, trust_clock=trust_clock
     )
     return result
 

@@ -18,7 +18,7 @@ from mqdlq.cli.parameters import Option
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, load_handler, load_handlers
 from mqdlq.ledger import Protection, open_ledger
-from mqdlq.stages.retention import Policy, PruneResources, PruneResult, prune
+from mqdlq.stages.retention import Policy, Pruner, PruneResult
 
 USAGE: Final = 2
 
@@ -47,18 +47,15 @@ def prune_archive_and_ledger(
     """
     handlers, faults = _load(handler)
     with open_ledger(create=False) as ledger:
-        found = prune(
-            [Policy.of(one) for one in handlers],
-            PruneResources(
-                ledger=ledger,
-                lake_root=directories.lake(),
-                clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
-                who=directories.account(),
-                progress=lambda text: click.echo(text, err=True),
-            ),
-            is_dry_run=dry_run,
-            trust_clock=trust_clock,
+        pruner = Pruner(
+            ledger,
+            directories.lake(),
+            clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
+            who=directories.account(),
+            progress=lambda text: click.echo(text, err=True),
         )
+        policies = [Policy.of(one) for one in handlers]
+        found = pruner.prune(policies, is_dry_run=dry_run, trust_clock=trust_clock)
     if output is Format.JSON:
         shown = [_as_json(one) for one in found]
         click.echo(json.dumps({"dry_run": dry_run, "handlers": shown}, indent=2))

@@ -1,22 +1,29 @@
-"""Retention: prune archive copies and runs by policy, never what a restoration or run needs."""
+"""Prune archive copies, runs and snapshots by policy, never what a restoration or run needs."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise
 from typing import Final
 
 from pydantic import TypeAdapter
 
-from mqdlq.errors import LedgerError
+from mqdlq.errors import LedgerError, MqDlqError
 from mqdlq.handlers import Handler
-from mqdlq.lake import snapshot_directory, storage
+from mqdlq.lake import (
+    Snapshot,
+    finished_snapshots,
+    remove_snapshot,
+    snapshot_directory,
+    storage,
+)
 from mqdlq.lake.archive import file_in_lake, read_copies, remove_copies, remove_unfinished_files
 from mqdlq.lake.works import remove_snapshot_files
-from mqdlq.ledger import ArchivedCopy, Ledger, OpenFile, Protection, Prune
+from mqdlq.ledger import ArchivedCopy, Ledger, OpenFile, Protection, Prune, Run
 from mqdlq.stages.older_ledger import require_newest_ledger
 from mqdlq.words import moment
 
@@ -38,20 +45,16 @@ class Policy:
 
     @classmethod
     def of(cls, handler: Handler) -> Policy:
-        """Return the policy of a handler."""
         return cls(handler.name, handler.keep_archive_for, handler.keep_runs_for)
 
     @property
     def prunes(self) -> bool:
-        """Whether the policy limits anything."""
         return self.keep_archive_for is not None or self.keep_runs_for is not None
 
     def __str__(self) -> str:
-        limits = ("keep_archive_for", "keep_runs_for")
+        limits = {"keep_archive_for": self.keep_archive_for, "keep_runs_for": self.keep_runs_for}
         return ", ".join(
-            f"{name} {_as_duration(value)}"
-            for name in limits
-            if (value := getattr(self, name)) is not None
+            f"{name} {_as_duration(value)}" for name, value in limits.items() if value is not None
         )
 
 
@@ -96,10 +99,11 @@ def check_clock(ledger: Ledger, now: datetime, *, is_trusted: bool) -> datetime 
     return None
 
 
-# Prune archive copies: choose them by the policy, then remove them from their files.
+# Prune archive copies and runs: choose them by the policy, then remove them.
 
 Progress = Callable[[str], None]
-TELL_EVERY: Final = 100
+TELL_EVERY_FILES: Final = 100
+TELL_EVERY_RUNS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +112,7 @@ class FileChoice:
 
     run_id: str
     location: str
-    going: frozenset[int]
-    is_whole: bool
+    going: set[int]
     stored_bytes: int
 
 
@@ -123,37 +126,206 @@ class CopyChoice:
 
     @property
     def copies(self) -> int:
-        """How many copies go."""
         return sum(len(file.going) for file in self.files)
 
     @property
     def stored_bytes(self) -> int:
-        """About how many bytes go."""
         return sum(file.stored_bytes for file in self.files)
 
 
-def choose_copies(
-    handler: str, keep_for: timedelta, *, ledger: Ledger, lake_root: str, now: datetime
-) -> CopyChoice:
-    """Choose the copies of a handler whose discard was confirmed longer than `keep_for` ago.
+@dataclass(frozen=True, slots=True)
+class RunChoice:
+    """The runs that go, with the number of their messages, and the kept ones by reason."""
 
-    Nothing is removed. Copies that are beyond this limit and must stay are counted by reason.
-    """
-    before, chosen = now - keep_for, CopyChoice()
-    for run_id in ledger.prunes.runs_with_copies(handler, before):
-        copies = [copy for copy in ledger.archive.copies(run_id=run_id) if copy.pruned_at is None]
-        protected = ledger.prunes.protected_copies(run_id, before)
-        going = 0
-        for location, group in groupby(copies, key=lambda copy: copy.location):
-            here = list(group)
-            reasons = {copy.message_id: why_kept(copy, protected, before) for copy in here}
-            file = _choose_in_file(run_id, location, reasons, lake_root, chosen.kept)
-            if file is not None:
-                chosen.files.append(file)
-                going += len(file.going)
-        if going == len(copies):
-            chosen.freed_runs.add(run_id)
-    return chosen
+    run_ids: Sequence[str] = ()
+    messages: int = 0
+    kept: Counter[Protection] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class PruneResult:
+    """The data that a policy removes, or would remove, and the data kept beyond its limits."""
+
+    policy: Policy
+    copies: CopyChoice
+    runs: RunChoice
+
+
+class Pruner:
+    """Prunes a ledger and its lake for `who`, a person or the schedule."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        lake_root: str,
+        clock: Callable[[], datetime],
+        who: str,
+        progress: Progress = print,
+    ) -> None:
+        self._ledger, self._lake_root, self._clock = ledger, lake_root, clock
+        self._who, self._progress = who, progress
+
+    def prune(
+        self, policies: Sequence[Policy], *, is_dry_run: bool = False, trust_clock: bool = False
+    ) -> list[PruneResult]:
+        """Prune by each policy that has a limit; with `is_dry_run` remove nothing.
+
+        An interrupted prune is completed first. The prune may be called again at any time, also
+        while another one runs: both then remove the same copies and runs, once. Raises LedgerError
+        if the clock does not agree with the ledger, OlderLedgerError if the ledger is older than
+        the lake, and LakeError or OSError if a file cannot be changed; the next prune continues
+        there.
+        """
+        active = [policy for policy in policies if policy.prunes]
+        if not active:
+            return []
+        now = self._clock()
+        trusted = check_clock(self._ledger, now, is_trusted=trust_clock)
+        if is_dry_run:
+            return [self._apply(policy, now, None) for policy in active]
+        require_newest_ledger(self._ledger, self._lake_root)  # holds may be lost
+        self.complete_interrupted_prunes()
+        results = []
+        for policy in active:
+            began = Prune(policy.handler, str(policy), self._who, now, trusted)
+            results.append(self._apply(policy, now, self._ledger.prunes.begin(began)))
+        return results
+
+    def complete_interrupted_prunes(self) -> None:
+        """Remove the copies and runs that the ledger has recorded as going and still has."""
+        for file in self._ledger.prunes.open_files():
+            self._finish_file(file)
+        for run_id in self._ledger.prunes.open_runs():
+            self._finish_run(run_id)
+
+    def _apply(self, policy: Policy, now: datetime, prune_id: int | None) -> PruneResult:
+        """Choose by one policy, and remove unless it is a dry run, which has no `prune_id`."""
+        copies, runs = CopyChoice(), RunChoice()
+        if policy.keep_archive_for is not None:
+            before = now - policy.keep_archive_for
+            copies = self.choose_copies(policy.handler, before)
+            if prune_id is not None:
+                copies = self._remove_copies(prune_id, copies, before)
+        if policy.keep_runs_for is not None:
+            before = now - policy.keep_runs_for
+            runs = self._choose_runs(policy.handler, before, now, copies.freed_runs)
+            if prune_id is not None:
+                runs = self._remove_runs(prune_id, runs, now)
+        return PruneResult(policy, copies, runs)
+
+    def choose_copies(self, handler: str, before: datetime) -> CopyChoice:
+        """Choose the copies of a handler whose discard was confirmed before a moment.
+
+        Nothing is removed. Copies that are beyond this limit and must stay are counted by reason.
+        """
+        ledger, chosen = self._ledger, CopyChoice()
+        for run_id in ledger.prunes.runs_with_copies(handler, before):
+            copies = [one for one in ledger.archive.copies(run_id=run_id) if one.pruned_at is None]
+            protected = ledger.prunes.protected_copies(run_id, before)
+            going = 0
+            for location, group in groupby(copies, key=lambda copy: copy.location):
+                reasons = {copy.message_id: why_kept(copy, protected, before) for copy in group}
+                file = self._choose_in_file(run_id, location, reasons, chosen.kept)
+                if file is not None:
+                    chosen.files.append(file)
+                    going += len(file.going)
+            if going == len(copies):
+                chosen.freed_runs.add(run_id)
+        return chosen
+
+    def _choose_in_file(
+        self,
+        run_id: str,
+        location: str,
+        reasons: Mapping[int, Protection | None],
+        kept: Counter[Protection],
+    ) -> FileChoice | None:
+        going = {number for number, why in reasons.items() if why is None}
+        place = file_in_lake(self._lake_root, location)
+        if going and not storage.exists(place):
+            kept[Protection.MISSING] += len(going)
+            going = set()
+        kept.update(why for why in reasons.values() if why and why is not Protection.AGE)
+        if not going:
+            return None
+        is_whole = len(going) == len(reasons)
+        size = storage.size(place) if is_whole else sum(_sizes(place, going))
+        return FileChoice(run_id, location, going, size)
+
+    def _remove_copies(self, prune_id: int, chosen: CopyChoice, before: datetime) -> CopyChoice:
+        """Remove the chosen copies, file by file; return the removed ones.
+
+        The ledger records the copies of a file before the file changes, and the file afterwards.
+        Copies that became protected since they were chosen stay.
+        """
+        removed = CopyChoice(kept=chosen.kept)
+        for number, file in enumerate(chosen.files, start=1):
+            going = self._ledger.prunes.intend_copies(prune_id, file.run_id, file.going, before)
+            if going:
+                self._finish_file(OpenFile(prune_id, file.run_id, file.location))
+                share = len(going) * file.stored_bytes // len(file.going)
+                removed.files.append(replace(file, going=going, stored_bytes=share))
+            if number % TELL_EVERY_FILES == 0:
+                self._progress(f"{number:,} of {len(chosen.files):,} files of the archive pruned")
+        return removed
+
+    def _finish_file(self, file: OpenFile) -> None:
+        """Remove all copies that prunes were to remove from a file, and record that it is done.
+
+        It may be repeated. If another prune writes the same file at the same time, the file may
+        contain its copies again; they are then removed again.
+        """
+        place = file_in_lake(self._lake_root, file.location)
+        pruned: set[int] = set()
+        while (now := self._ledger.prunes.pruned_in(file.run_id, file.location)) != pruned:
+            remove_copies(place, now)
+            pruned = now
+        self._ledger.prunes.finish_file(file.prune_id, file.location, self._clock())
+
+    def _choose_runs(
+        self, handler: str, before: datetime, now: datetime, without_copies: Collection[str]
+    ) -> RunChoice:
+        """Choose the runs of a handler that ended before a moment and that nothing needs.
+
+        Nothing is removed. `without_copies` are runs whose archive copies are about to go.
+        """
+        prunes = self._ledger.prunes
+        old = prunes.closed_before(handler, before)
+        protected, links = prunes.protected_runs(handler, before, now, without_copies)
+        kept = keep_linked(old, protected, links, prunes.open_runs())
+        going = [run_id for run_id in old if run_id not in kept]
+        reasons = Counter(kept[run_id] for run_id in old if run_id in kept)
+        return RunChoice(going, self._count_messages(going), reasons)
+
+    def _count_messages(self, run_ids: Sequence[str]) -> int:
+        return sum(one.messages for one in self._ledger.prunes.count_outcomes(run_ids))
+
+    def _remove_runs(self, prune_id: int, chosen: RunChoice, now: datetime) -> RunChoice:
+        """Remove the chosen runs; return the removed ones.
+
+        The ledger records a run and its totals before its files and rows go. Runs that became
+        protected since they were chosen stay.
+        """
+        going = self._ledger.prunes.intend_runs(prune_id, chosen.run_ids, now)
+        messages = self._count_messages(going)
+        for number, run_id in enumerate(going, start=1):
+            self._finish_run(run_id)
+            if number % TELL_EVERY_RUNS == 0:
+                self._progress(f"{number:,} of {len(going):,} runs pruned")
+        return RunChoice(going, messages, chosen.kept)
+
+    def _finish_run(self, run_id: str) -> None:
+        """Remove the files of a run that a prune has recorded, then its rows.
+
+        It may be repeated.
+        """
+        root, ledger = self._lake_root, self._ledger
+        run, taken = ledger.runs.get(run_id), ledger.snapshots.of_run(run_id)
+        if run is not None and taken is not None:
+            directory = snapshot_directory(root, run.queue_manager, run.queue, taken.snapshot_id)
+            remove_snapshot_files(root, directory, taken.snapshot_id)
+        remove_unfinished_files(root, run_id)
+        ledger.prunes.erase(run_id)
 
 
 def why_kept(
@@ -167,112 +339,10 @@ def why_kept(
     return Protection.AGE if copy.moved_at >= before else None
 
 
-def _choose_in_file(
-    run_id: str,
-    location: str,
-    reasons: Mapping[int, Protection | None],
-    lake_root: str,
-    kept: Counter[Protection],
-) -> FileChoice | None:
-    going = frozenset(number for number, why in reasons.items() if why is None)
-    place = file_in_lake(lake_root, location)
-    if going and not storage.exists(place):
-        kept[Protection.MISSING] += len(going)
-        going = frozenset()
-    kept.update(why for why in reasons.values() if why and why is not Protection.AGE)
-    if not going:
-        return None
-    is_whole = len(going) == len(reasons)
-    size = storage.size(place) if is_whole else sum(_sizes(place, going))
-    return FileChoice(run_id, location, going, is_whole, size)
-
-
-def _sizes(place: str, going: frozenset[int]) -> Iterator[int]:
+def _sizes(place: str, going: set[int]) -> Iterator[int]:
     for copy in read_copies(place):
         if copy.message_id in going:
             yield len(copy.descriptor) + len(copy.body)
-
-
-def prune_copies(
-    prune_id: int,
-    chosen: CopyChoice,
-    before: datetime,
-    *,
-    ledger: Ledger,
-    lake_root: str,
-    clock: Callable[[], datetime],
-    progress: Progress,
-) -> CopyChoice:
-    """Remove the chosen copies, file by file; return the removed ones.
-
-    The ledger records the copies of a file before the file changes, and the file afterwards. Copies
-    that became protected since they were chosen stay.
-    """
-    removed = CopyChoice(kept=chosen.kept)
-    for number, file in enumerate(chosen.files, start=1):
-        going = ledger.prunes.intend_copies(prune_id, file.run_id, file.going, before)
-        if going:
-            open_file = OpenFile(prune_id, file.run_id, file.location)
-            finish_file(open_file, ledger=ledger, lake_root=lake_root, clock=clock)
-            share = len(going) * file.stored_bytes // len(file.going)
-            is_whole = file.is_whole and going == file.going
-            removed.files.append(
-                FileChoice(file.run_id, file.location, frozenset(going), is_whole, share)
-            )
-        if number % TELL_EVERY == 0:
-            progress(f"{number:,} of {len(chosen.files):,} files of the archive pruned")
-    return removed
-
-
-def finish_file(
-    file: OpenFile, *, ledger: Ledger, lake_root: str, clock: Callable[[], datetime]
-) -> None:
-    """Remove all copies that prunes were to remove from a file, and record that it is done.
-
-    It may be repeated. If another prune writes the same file at the same time, the file may contain
-    its copies again; they are then removed again.
-    """
-    place = file_in_lake(lake_root, file.location)
-    pruned: set[int] = set()
-    while (now := ledger.prunes.pruned_in(file.run_id, file.location)) != pruned:
-        remove_copies(place, now)
-        pruned = now
-    ledger.prunes.finish_file(file.prune_id, file.location, clock())
-
-
-# Prune runs: choose them by the policy, then remove their rows from the ledger.
-
-TELL_EVERY_RUNS: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class RunChoice:
-    """The runs that go, with the number of their messages, and the kept ones by reason."""
-
-    run_ids: Sequence[str] = ()
-    messages: int = 0
-    kept: Counter[Protection] = field(default_factory=Counter)
-
-
-def choose_runs(
-    handler: str,
-    keep_for: timedelta,
-    *,
-    ledger: Ledger,
-    now: datetime,
-    without_copies: Collection[str] = (),
-) -> RunChoice:
-    """Choose the runs of a handler that ended longer than `keep_for` ago and that nothing needs.
-
-    Nothing is removed. `without_copies` are runs whose archive copies are about to go.
-    """
-    before = now - keep_for
-    old = ledger.prunes.closed_before(handler, before)
-    protected, links = ledger.prunes.protected_runs(handler, before, now, without_copies)
-    kept = keep_linked(old, protected, links, ledger.prunes.open_runs())
-    going = [run_id for run_id in old if run_id not in kept]
-    messages = sum(one.messages for one in ledger.prunes.count_outcomes(going))
-    return RunChoice(going, messages, Counter(kept[run_id] for run_id in old if run_id in kept))
 
 
 def keep_linked(
@@ -286,14 +356,11 @@ def keep_linked(
     `links` are pairs of a run and another run that needs it. A run that is not `old` is kept,
     unless it is `going` already.
     """
-    kept = dict(protected)
-    gone = set(going)
-    candidates = set(old)
+    kept, candidates = dict(protected), set(old)
     needed_by: dict[str, set[str]] = defaultdict(set)
     for run_id, other in links:
         needed_by[other].add(run_id)
-    others = set(needed_by) - candidates - gone
-    waiting = deque([*kept, *others])
+    waiting = deque([*kept, *(set(needed_by) - candidates - set(going))])
     while waiting:
         for run_id in needed_by[waiting.popleft()]:
             if run_id in candidates and run_id not in kept:
@@ -302,153 +369,118 @@ def keep_linked(
     return kept
 
 
-def prune_runs(
-    prune_id: int,
-    chosen: RunChoice,
+# Prune the snapshots that exceed the limits of their number or age.
+
+NEWEST_OF_QUEUE: Final = "it is the newest of its queue"
+USED_BY_BACKFILL: Final = "a backfill may still evaluate it"
+BACKFILL_USE: Final = timedelta(days=1)
+"""How long a merged snapshot is kept for its backfill: the ledger does not record every one."""
+
+
+def prune_snapshots(
+    lake_root: str,
     *,
     ledger: Ledger,
-    lake_root: str,
     now: datetime,
-    progress: Progress,
-) -> RunChoice:
-    """Remove the chosen runs; return the removed ones.
-
-    The ledger records a run and its totals before its files and rows go. Runs that became protected
-    since they were chosen stay.
-    """
-    going = ledger.prunes.intend_runs(prune_id, chosen.run_ids, now)
-    messages = sum(one.messages for one in ledger.prunes.count_outcomes(going))
-    for number, run_id in enumerate(going, start=1):
-        finish_run(run_id, ledger=ledger, lake_root=lake_root)
-        if number % TELL_EVERY_RUNS == 0:
-            progress(f"{number:,} of {len(going):,} runs pruned")
-    return RunChoice(going, messages, chosen.kept)
-
-
-def finish_run(run_id: str, *, ledger: Ledger, lake_root: str) -> None:
-    """Remove the files of a run that a prune has recorded, then its rows. It may be repeated."""
-    run, taken = ledger.runs.get(run_id), ledger.snapshots.of_run(run_id)
-    if run is not None and taken is not None:
-        directory = snapshot_directory(lake_root, run.queue_manager, run.queue, taken.snapshot_id)
-        remove_snapshot_files(lake_root, directory, taken.snapshot_id)
-    remove_unfinished_files(lake_root, run_id)
-    ledger.prunes.erase(run_id)
-
-
-# Prune archive and ledger by the policies of handlers.
-
-
-@dataclass(frozen=True, slots=True)
-class PruneResult:
-    """The data that a policy removes, or would remove, and the data kept beyond its limits."""
-
-    policy: Policy
-    copies: CopyChoice = field(default_factory=CopyChoice)
-    runs: RunChoice = field(default_factory=RunChoice)
-
-
-@dataclass(frozen=True, slots=True)
-class PruneResources:
-    """The ledger and the lake to prune, the clock, and the person or schedule that prunes."""
-
-    ledger: Ledger
-    lake_root: str
-    clock: Callable[[], datetime]
-    who: str
-    progress: Progress = print
-
-
-def prune(
-    policies: Sequence[Policy],
-    resources: PruneResources,
-    *,
+    keep: int | None = None,
+    keep_for: timedelta | None = None,
+    queue: tuple[str, str] | None = None,
     is_dry_run: bool = False,
-    trust_clock: bool = False,
-) -> list[PruneResult]:
-    """Prune by each policy that has a limit; with `is_dry_run` remove nothing.
+) -> tuple[list[Snapshot], list[tuple[Snapshot, str]]]:
+    """Remove the snapshots of each queue beyond the `keep` newest or older than `keep_for`.
 
-    An interrupted prune is completed first. The prune may be called again at any time, also while
-    another one runs: both then remove the same copies and runs, once. Raises LedgerError if the
-    clock does not agree with the ledger, OlderLedgerError if the ledger is older than the lake, and
-    LakeError or OSError if a file cannot be changed; the next prune continues there.
+    Returns the removed snapshots, and those kept beyond the limits, each with its reason. With both
+    limits, a snapshot that exceeds either is removed; without limits, none is. These snapshots
+    always stay: the newest of a queue, those to which compact rows of a kept snapshot refer, and
+    those of a run that has not settled its account or is under a legal hold. `queue` (queue
+    manager, queue) restricts the pruning to one queue; with `is_dry_run` nothing is removed. The
+    ledger records the pruned snapshots. Merged snapshots of backfills are counted separately: they
+    neither push out others nor count as the newest of a queue, and they stay for a day. Raises
+    LakeError for an invalid manifest.
     """
-    active = [policy for policy in policies if policy.prunes]
-    if not active:
-        return []
-    now = resources.clock()
-    trusted = check_clock(resources.ledger, now, is_trusted=trust_clock)
-    if is_dry_run:
-        return [_choose(policy, resources, now) for policy in active]
-    require_newest_ledger(resources.ledger, resources.lake_root)  # holds may be lost
-    complete_interrupted_prunes(resources)
-    return [_prune_one(policy, resources, now, trusted) for policy in active]
+    found = finished_snapshots(lake_root)
+    beyond = [
+        one for one in _find_beyond_limits(found, now, keep, keep_for) if queue in {None, one.queue}
+    ]
+    reasons = find_reasons_to_keep(found, ledger, now, {one.manifest.snapshot_id for one in beyond})
+    removed = [one for one in beyond if one.manifest.snapshot_id not in reasons]
+    if not is_dry_run and removed:
+        ledger.snapshots.record_pruned([one.manifest.snapshot_id for one in removed], now)
+        for one in removed:
+            remove_snapshot(lake_root, one)
+    kept = [(one, reasons[one.manifest.snapshot_id]) for one in beyond if one not in removed]
+    return removed, kept
 
 
-def complete_interrupted_prunes(resources: PruneResources) -> None:
-    """Remove the copies and runs that the ledger has recorded as going and that are still there."""
-    ledger, lake_root = resources.ledger, resources.lake_root
-    for file in ledger.prunes.open_files():
-        finish_file(file, ledger=ledger, lake_root=lake_root, clock=resources.clock)
-    for run_id in ledger.prunes.open_runs():
-        finish_run(run_id, ledger=ledger, lake_root=lake_root)
-
-
-def _choose(policy: Policy, resources: PruneResources, now: datetime) -> PruneResult:
-    copies, runs = CopyChoice(), RunChoice()
-    if policy.keep_archive_for is not None:
-        copies = _choose_copies(policy, resources, now)
-    if policy.keep_runs_for is not None:
-        runs = choose_runs(
-            policy.handler,
-            policy.keep_runs_for,
-            ledger=resources.ledger,
-            now=now,
-            without_copies=copies.freed_runs,
-        )
-    return PruneResult(policy, copies, runs)
-
-
-def _choose_copies(policy: Policy, resources: PruneResources, now: datetime) -> CopyChoice:
-    assert policy.keep_archive_for is not None  # noqa: S101 (for mypy)
-    return choose_copies(
-        policy.handler,
-        policy.keep_archive_for,
-        ledger=resources.ledger,
-        lake_root=resources.lake_root,
-        now=now,
-    )
-
-
-def _prune_one(
-    policy: Policy, resources: PruneResources, now: datetime, trusted: datetime | None
-) -> PruneResult:
-    ledger, lake_root, progress = resources.ledger, resources.lake_root, resources.progress
-    began = Prune(policy.handler, str(policy), resources.who, now, trusted)
-    prune_id = ledger.prunes.begin(began)
-    copies, runs = CopyChoice(), RunChoice()
-    if policy.keep_archive_for is not None:
-        copies = prune_copies(
-            prune_id,
-            choose_copies(
-                policy.handler,
-                policy.keep_archive_for,
-                ledger=ledger,
-                lake_root=lake_root,
-                now=now,
-            ),
-            now - policy.keep_archive_for,
+def prune_for_handler(
+    run: Run,
+    handler: Handler,
+    lake_root: str,
+    *,
+    ledger: Ledger,
+    now: datetime,
+    log: logging.Logger,
+) -> None:
+    """Remove snapshots of a run's queue beyond its handler's limits; never fails the run."""
+    if not (handler.keep_snapshots or handler.keep_snapshots_for):
+        return
+    try:
+        removed, _ = prune_snapshots(
+            lake_root,
             ledger=ledger,
-            lake_root=lake_root,
-            clock=resources.clock,
-            progress=progress,
-        )
-    if policy.keep_runs_for is not None:
-        runs = prune_runs(
-            prune_id,
-            choose_runs(policy.handler, policy.keep_runs_for, ledger=ledger, now=now),
-            ledger=ledger,
-            lake_root=lake_root,
             now=now,
-            progress=progress,
+            keep=handler.keep_snapshots,
+            keep_for=handler.keep_snapshots_for,
+            queue=(run.queue_manager, run.queue),
         )
-    return PruneResult(policy, copies, runs)
+    except (MqDlqError, OSError) as error:
+        log.warning("snapshots could not be pruned: %s [MQDLQ-435]", getattr(error, "text", error))
+        return
+    if removed:
+        log.info("%d snapshots pruned", len(removed))
+
+
+def find_reasons_to_keep(
+    found: Sequence[Snapshot],
+    ledger: Ledger,
+    now: datetime,
+    beyond: frozenset[str] | set[str] = frozenset(),
+) -> Mapping[str, str]:
+    """Return by id the reasons why snapshots must not be removed.
+
+    `beyond` are the ids of snapshots beyond the limits. A snapshot to which only these refer may be
+    removed with them.
+    """
+    held = ledger.holds.snapshots()
+    kept = {key: f"legal hold {hold} covers its run" for key, hold in held.items()}
+    reasons = ledger.snapshots.not_settled()
+    kept |= {key: f"run {run} has not settled its account" for key, run in reasons.items()}
+    seen: set[tuple[str, str]] = set()
+    for one in found:  # the newest of each queue first
+        if one.manifest.put_together_from:
+            if now - one.manifest.taken_at < BACKFILL_USE:
+                kept.setdefault(one.manifest.snapshot_id, USED_BY_BACKFILL)
+        elif one.queue not in seen:
+            seen.add(one.queue)
+            kept.setdefault(one.manifest.snapshot_id, NEWEST_OF_QUEUE)
+    for one in found:
+        identifier = one.manifest.snapshot_id
+        if identifier not in beyond or identifier in kept:
+            for referred in one.manifest.refers_to:
+                kept.setdefault(referred, f"compact rows of {identifier} refer to it")
+    return kept
+
+
+def _find_beyond_limits(
+    found: Sequence[Snapshot], now: datetime, keep: int | None, keep_for: timedelta | None
+) -> list[Snapshot]:
+    ranks: Counter[tuple[tuple[str, str], bool]] = Counter()
+    beyond = []
+    for one in found:
+        kind = (one.queue, bool(one.manifest.put_together_from))
+        ranks[kind] += 1
+        too_many = keep is not None and ranks[kind] > keep
+        too_old = keep_for is not None and now - one.manifest.taken_at > keep_for
+        if too_many or too_old:
+            beyond.append(one)
+    return beyond

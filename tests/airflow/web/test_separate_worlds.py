@@ -11,11 +11,11 @@ import pytest
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import AuditFilter
 from mqdlq.model import AuditKind
-from mqdlq.stages.retention import Policy, prune
+from mqdlq.stages.retention import Policy
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.snapshot import PayloadKey
+from mqdlq.stages.snapshot.snapshot_options import PayloadKey
 from tests.support.restorations import restore_and_count
-from tests.support.retention import DAY, forget_snapshots, resources
+from tests.support.retention import DAY, forget_snapshots, pruner
 from tests.support.web.airflow_app import FROM_PAGE, AirflowApp
 from tests.support.web.demo_world import DRY, FIRST, Q_FULL, dead_letter
 from tests.support.world import World
@@ -86,7 +86,7 @@ def test_a_pruned_run_keeps_its_totals(airflow: AirflowApp, own_world: World) ->
     own_world.clock.now += 100 * DAY
     forget_snapshots(own_world)
     policy = Policy("demo", None, 30 * DAY)
-    (done,) = prune([policy], resources(own_world), is_dry_run=False, trust_clock=True)
+    (done,) = pruner(own_world).prune([policy], trust_clock=True)
     assert done.runs.run_ids == [DRY]
     client = airflow.client("viewer")
 

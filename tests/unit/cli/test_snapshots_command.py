@@ -16,7 +16,7 @@ from mqdlq.causes import find_cause
 from mqdlq.cli import app
 from mqdlq.reading.report import write_report
 from mqdlq.stages.execute import settle
-from mqdlq.stages.snapshot import prune_snapshots
+from mqdlq.stages.retention import prune_snapshots
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -49,8 +49,8 @@ def finished_snapshot_ids(world: World) -> list[str]:
 
 
 def prune(world: World, **limits: Any) -> list[str]:
-    pruned = prune_snapshots(world.lake_root, ledger=world.ledger, now=world.clock(), **limits)
-    return [one.manifest.snapshot_id for one in pruned.removed]
+    removed, _ = prune_snapshots(world.lake_root, ledger=world.ledger, now=world.clock(), **limits)
+    return [one.manifest.snapshot_id for one in removed]
 
 
 def call(*arguments: str, code: int = 0) -> str:

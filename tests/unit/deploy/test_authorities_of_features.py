@@ -13,8 +13,8 @@ from mqdlq.headers import DeadLetterHeader
 from mqdlq.mqi import permissions
 from mqdlq.rules import parse
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot import take_snapshot
 from mqdlq.stages.snapshot.preview import preview_queue
+from mqdlq.stages.snapshot.taking import take_snapshot
 from tests.support.world import World
 from tests.unit.deploy.test_authorities import (
     AUTHORITIES,

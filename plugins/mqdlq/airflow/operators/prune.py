@@ -33,22 +33,14 @@ class Prune(HandlerTask):
 
     def execute(self, context: Context) -> dict[str, int]:
         """Prune; returns how many copies and runs were removed. Fails if the clock looks wrong."""
-        from mqdlq.stages.retention import Policy, PruneResources, prune  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+        from mqdlq.stages.retention import Policy, Pruner  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         handlers, faults = load_handlers(self.directory)
         for fault in faults:
             progress.warning("not pruned: %s [MQDLQ-257]", fault.text)
         with open_ledger() as ledger:
-            found = prune(
-                [Policy.of(handler) for handler in handlers],
-                PruneResources(
-                    ledger=ledger,
-                    lake_root=directories.lake(),
-                    clock=utc_now,
-                    who=started_by(context),
-                    progress=progress.info,
-                ),
-            )
+            pruner = Pruner(ledger, directories.lake(), utc_now, started_by(context), progress.info)
+            found = pruner.prune([Policy.of(handler) for handler in handlers])
         for one in found:
             progress.info(
                 "%s (%s): %d archive copies and %d runs removed; %d copies and %d runs are kept"

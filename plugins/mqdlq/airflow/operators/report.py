@@ -164,7 +164,7 @@ class Report(Stage):
 
     def _prune(self) -> None:
         """Remove the snapshots that the run has outdated, after people know of the run."""
-        from mqdlq.stages.snapshot import prune_for_handler  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+        from mqdlq.stages.retention import prune_for_handler  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         with open_ledger() as ledger:
             if (run := ledger.runs.get(self.reported_run_id)) is not None:

@@ -12,7 +12,7 @@ from mqdlq.airflow.operators.base import Stage
 from mqdlq.airflow.operators.execute import execution_of
 
 if TYPE_CHECKING:
-    from mqdlq.stages.snapshot import PayloadKey
+    from mqdlq.stages.snapshot.snapshot_options import PayloadKey
 
 
 class Snapshot(Stage):
@@ -29,7 +29,7 @@ class Snapshot(Stage):
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.backfill.merged_snapshot import merge_window  # noqa: PLC0415
-        from mqdlq.stages.snapshot import SnapshotOptions  # noqa: PLC0415
+        from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions  # noqa: PLC0415
         from mqdlq.stages.snapshot.taking import locate_snapshot, snapshot_queue  # noqa: PLC0415
 
         handler, params = self.configuration(), context["params"]

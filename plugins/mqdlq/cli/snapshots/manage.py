@@ -21,7 +21,7 @@ from mqdlq.errors import MqDlqError
 from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
 from mqdlq.model import Outcome
-from mqdlq.stages.snapshot import find_reasons_to_keep, prune_snapshots
+from mqdlq.stages.retention import find_reasons_to_keep, prune_snapshots
 from mqdlq.words import moment, place, visible
 
 USAGE: Final = 2
@@ -113,7 +113,7 @@ def prune(
     try:
         is_lake = bool(lake.finished_snapshots(directories.lake()))
         with open_ledger(create=is_lake) as ledger:
-            pruned = prune_snapshots(
+            removed, kept = prune_snapshots(
                 directories.lake(),
                 ledger=ledger,
                 now=datetime.now(UTC),  # noqa: TID251 (an entry point)
@@ -124,16 +124,19 @@ def prune(
     except MqDlqError as error:
         raise _failure(error) from None
     if output is Format.JSON:
-        removed = [one.manifest.snapshot_id for one in pruned.removed]
-        kept = [{"snapshot_id": o.manifest.snapshot_id, "why": why} for o, why in pruned.kept]
-        click.echo(json.dumps({"removed": removed, "kept": kept, "dry_run": dry_run}, indent=2))
+        document = {
+            "removed": [one.manifest.snapshot_id for one in removed],
+            "kept": [{"snapshot_id": o.manifest.snapshot_id, "why": why} for o, why in kept],
+            "dry_run": dry_run,
+        }
+        click.echo(json.dumps(document, indent=2))
         return
     word = "would be removed" if dry_run else "removed"
-    for one in pruned.removed:
+    for one in removed:
         click.echo(f"{word}: {one.manifest.snapshot_id} of {place(one.queue[1], one.queue[0])}")
-    for one, why in pruned.kept:
+    for one, why in kept:
         click.echo(f"kept: {one.manifest.snapshot_id}: {why}")
-    if not pruned.removed:
+    if not removed:
         click.echo(f"nothing {word}")
 
 

@@ -16,7 +16,7 @@ from mqdlq.ledger import EvidenceCheck, Run
 from mqdlq.model import Verdict
 from mqdlq.reading.report import Report, read_report, render_text
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot import SnapshotOptions
+from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 from mqdlq.stages.snapshot.taking import snapshot_queue
 from tests.support.world import NOON, World
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from mqdlq.cli import app
 from mqdlq.ledger import Protection
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.retention import choose_copies
+from mqdlq.stages.retention import Pruner
 from tests.support.restorations import reasons, restore_and_count
 from tests.support.world import World
 from tests.unit.controls.repair.approved_repairs import plan_repair
@@ -90,7 +90,6 @@ def test_the_original_is_pruned_when_it_was_delivered_longer_ago_than_copies_are
 
     world.clock.now += timedelta(days=31)
 
-    chosen = choose_copies(
-        "test", keep_for, ledger=world.ledger, lake_root=world.lake_root, now=world.clock.now
-    )
+    pruner = Pruner(world.ledger, world.lake_root, world.clock, "alex")
+    chosen = pruner.choose_copies("test", world.clock.now - keep_for)
     assert (chosen.copies, dict(chosen.kept)) == (1, {Protection.PROVISIONAL: 1})

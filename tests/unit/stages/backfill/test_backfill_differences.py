@@ -14,8 +14,8 @@ from mqdlq.ledger import Run, TakenSnapshot
 from mqdlq.stages.backfill.backfill_differences import Difference, find_differences
 from mqdlq.stages.backfill.merged_snapshot import drop_pruned, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.retention import prune_snapshots
 from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
-from mqdlq.stages.snapshot import prune_snapshots
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from mqdlq.ledger import Run
 from mqdlq.model import Outcome
 from mqdlq.stages.backfill.merged_snapshot import drop_pruned, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.retention import find_reasons_to_keep, prune_snapshots
 from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
-from mqdlq.stages.snapshot import find_reasons_to_keep, prune_snapshots
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.slow
@@ -61,8 +61,8 @@ def backfilled(
 
 
 def pruned(world: World, **limits: Any) -> list[str]:
-    found = prune_snapshots(world.lake_root, ledger=world.ledger, now=world.clock(), **limits)
-    return [one.manifest.snapshot_id for one in found.removed]
+    removed, _ = prune_snapshots(world.lake_root, ledger=world.ledger, now=world.clock(), **limits)
+    return [one.manifest.snapshot_id for one in removed]
 
 
 def test_evaluations_of_backfills_push_out_no_taken_snapshot(world: World) -> None:

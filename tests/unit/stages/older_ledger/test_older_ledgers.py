@@ -19,7 +19,7 @@ from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind, WorkNumber
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.older_ledger import describe_older_ledger, require_newest_ledger
-from mqdlq.stages.retention import Policy, prune
+from mqdlq.stages.retention import Policy
 from tests.support.older_ledgers import (
     MOVES,
     RESTORATION_STAGES,
@@ -32,7 +32,7 @@ from tests.support.older_ledgers import (
     take_on_ledger,
 )
 from tests.support.restorations import copy_states, discard, reasons, restore_and_count
-from tests.support.retention import forget_snapshots, pass_days, prune_now, resources
+from tests.support.retention import forget_snapshots, pass_days, prune_now, pruner
 from tests.support.world import NOON, World
 
 FORWARD = "WAIT(NO)\nACTION(FWD) FWDQ(PARKED) HEADER(NO)"
@@ -362,7 +362,7 @@ def test_an_older_ledger_is_not_pruned(world: World) -> None:
     put_back(world, copy)
     policy = Policy("test", timedelta(days=10), None)
 
-    assert refusal(lambda: prune([policy], resources(world))) == "MQDLQ-278"
+    assert refusal(lambda: pruner(world).prune([policy])) == "MQDLQ-278"
 
 
 def test_a_dry_run_writes_no_number(world: World) -> None:

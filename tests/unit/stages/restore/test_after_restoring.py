@@ -6,7 +6,7 @@ import pytest
 
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot import prune_snapshots
+from mqdlq.stages.retention import prune_snapshots
 from tests.support.restorations import DISCARD, copy_states, discard, restore_and_count
 from tests.support.world import World
 

@@ -16,7 +16,7 @@ from sqlalchemy import event
 
 from mqdlq.lake.archive import file_in_lake, read_back
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.stages.retention import Policy, PruneResources, complete_interrupted_prunes, prune
+from mqdlq.stages.retention import Policy, Pruner
 from tests.support.restorations import discard, restore_and_count
 from tests.support.retention import (
     DAY,
@@ -60,13 +60,13 @@ class Place:
         return open_ledger(f"sqlite:///{self.directory}/ledger.db")
 
     def prune(self, ledger: Ledger, *policies: Policy) -> None:
-        prune(policies or [POLICY], self._resources(ledger))
+        self._pruner(ledger).prune(policies or [POLICY])
 
     def complete(self, ledger: Ledger) -> None:
-        complete_interrupted_prunes(self._resources(ledger))
+        self._pruner(ledger).complete_interrupted_prunes()
 
-    def _resources(self, ledger: Ledger) -> PruneResources:
-        return PruneResources(ledger, self.lake_root, self.clock, "alex", lambda _: None)
+    def _pruner(self, ledger: Ledger) -> Pruner:
+        return Pruner(ledger, self.lake_root, self.clock, "alex", lambda _: None)
 
     def state(self, ledger: Ledger) -> tuple[object, object]:
         return contents(ledger), set(files(self.lake_root))

@@ -14,9 +14,8 @@ from mqdlq.cli import app
 from mqdlq.errors import ConnectionSettingsError, LakeError
 from mqdlq.lake import SnapshotManifest
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.stages.snapshot import PayloadKey
 from mqdlq.stages.snapshot.capture import read_payloads
-from mqdlq.stages.snapshot.snapshot_options import read_all_keys, read_current_key
+from mqdlq.stages.snapshot.snapshot_options import PayloadKey, read_all_keys, read_current_key
 from tests.support.world import World
 
 KEY = PayloadKey("2026-11", b"k" * 32)
