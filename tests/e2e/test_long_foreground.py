@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.ledger import RunFilter, open_ledger
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.reading.run_entries import RunFilter
 from tests.e2e.running.place import CONNECTION
 from tests.e2e.running.services import airflow
 

@@ -14,7 +14,8 @@ import pytest
 
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.ledger import AuditFilter, open_ledger
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind
 from tests.e2e.running.browser import Page, browser
 from tests.e2e.running.place import CONNECTION

@@ -12,8 +12,8 @@ from datetime import datetime
 
 from sqlalchemy import RowMapping, select
 
-from mqdlq.ledger import Ledger, Subject
-from mqdlq.ledger.tables.controls import ramp_states
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.controls import Subject, ramp_states
 from mqdlq.ledger.tables.messages import attempts, messages
 from mqdlq.model import Action, AttemptState, RampPhase
 

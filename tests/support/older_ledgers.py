@@ -19,7 +19,8 @@ from typing import Any, Final
 import embedded_mq
 from mqdlq import lake
 from mqdlq.errors import OlderLedgerError, QueueManagerError
-from mqdlq.ledger import Run, open_ledger
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.older_ledger import TakenOn, require_newest_ledger, take_on
 from mqdlq.stages.restore import RestorationResources, restore

@@ -9,7 +9,7 @@ import pytest
 import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger import CopyState
+from mqdlq.ledger.tables.messages import CopyState
 from mqdlq.reasons import words_of
 from mqdlq.stages.restore import RestorationResources, RestoreRequest, begin_restoration, restore
 from tests.support.world import World

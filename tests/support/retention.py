@@ -9,8 +9,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, select
 
-from mqdlq.ledger import Ledger, Look, Protection
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.retention import Protection
 from mqdlq.ledger.tables import metadata
+from mqdlq.ledger.tables.runs import Look
 from mqdlq.stages.retention import Policy, Pruner, PruneResult, prune_snapshots
 from tests.support.world import World
 

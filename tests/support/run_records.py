@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from mqdlq.ledger import Run
+from mqdlq.ledger.tables.runs import Run
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

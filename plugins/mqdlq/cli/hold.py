@@ -13,7 +13,9 @@ from mqdlq import directories
 from mqdlq.cli.files import Format
 from mqdlq.cli.parameters import Argument, Option
 from mqdlq.handlers import handler_names
-from mqdlq.ledger import Hold, MessageKeyError, open_ledger
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.reading.message_keys import MessageKeyError
+from mqdlq.ledger.retention import Hold
 from mqdlq.words import count, moment, visible
 
 USAGE: Final = 2

@@ -17,7 +17,8 @@ from mqdlq.cli.files import Format
 from mqdlq.cli.parameters import Option
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, load_handler, load_handlers
-from mqdlq.ledger import Protection, open_ledger
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.retention import Protection
 from mqdlq.stages.retention import Policy, Pruner, PruneResult
 
 USAGE: Final = 2

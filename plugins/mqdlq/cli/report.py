@@ -16,7 +16,8 @@ from mqdlq import directories
 from mqdlq.cli.ledger import warn_of_older_ledger
 from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import LedgerError, MqDlqError
-from mqdlq.ledger import Ledger, PrunedRun, open_ledger
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.retention import PrunedRun
 from mqdlq.model import Outcome
 from mqdlq.reading.report import (
     Report,

@@ -19,7 +19,9 @@ from mqdlq.constants import MQRC
 from mqdlq.controls.repair.changes import describe_fields
 from mqdlq.errors import HandlerError, MqDlqError, RestoreError
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import ArchivedCopy, MessageKeyError, open_ledger
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.archive import ArchivedCopy
+from mqdlq.ledger.reading.message_keys import MessageKeyError
 from mqdlq.reasons import code_of, words_of
 from mqdlq.stages.restore.selection import (
     ListedCopy,

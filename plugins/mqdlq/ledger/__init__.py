@@ -13,153 +13,28 @@ from sqlalchemy import Engine
 
 from mqdlq import directories
 from mqdlq.ledger.access import shown
-from mqdlq.ledger.accounts import Accounts, LastAccount, RecordedVerdict, Sighting
-from mqdlq.ledger.alerts import Alerts
-from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId, MessageRepair
-from mqdlq.ledger.attempts import Attempt, Attempts
-from mqdlq.ledger.audit import Audit, AuditEvent
-from mqdlq.ledger.controls.evidence import EvidenceCheck, EvidenceChecks
-from mqdlq.ledger.controls.identities import Departure, Identities, Identity
-from mqdlq.ledger.controls.meters import Meter, Meters, Rate, Reservation
-from mqdlq.ledger.controls.ramps import AwaitedTarget, CauseAttempt, Ramps, RampState, Subject
-from mqdlq.ledger.database import connect_to
-from mqdlq.ledger.epochs import Epoch, Epochs
-from mqdlq.ledger.impatient import connect_impatiently
-from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
+from mqdlq.ledger.archive import Archive, Restorations
+from mqdlq.ledger.attempts import Attempts
+from mqdlq.ledger.audit import Audit, Epochs
+from mqdlq.ledger.controls import EvidenceChecks, Identities, Meters, Ramps
+from mqdlq.ledger.database import connect_impatiently, connect_to
+from mqdlq.ledger.messages import Messages, Outcomes
 from mqdlq.ledger.migrations import migrate, require_current
-from mqdlq.ledger.outcomes import (
-    HistoryRow,
-    Learned,
-    LearnedCount,
-    OutcomeFact,
-    Outcomes,
-)
-from mqdlq.ledger.plans import AcceptedPlan, Approval, OpenQuestion, Plans
-from mqdlq.ledger.reading.audit import AuditFilter, AuditTrail
-from mqdlq.ledger.reading.causes import (
-    CauseHistories,
-    CauseHistory,
-    CauseSighting,
-    CausesOverTime,
-    CauseState,
-    ObservedRun,
-)
-from mqdlq.ledger.reading.handled_queues import HandledQueue, HandledQueues
+from mqdlq.ledger.reading.audit import AuditTrail
+from mqdlq.ledger.reading.causes import CauseHistories
+from mqdlq.ledger.reading.handled_queues import HandledQueues
 from mqdlq.ledger.reading.history import Histories
-from mqdlq.ledger.reading.later_outcomes import (
-    LaterCount,
-    LaterOutcomes,
-    SettledSince,
-    SinceSnapshot,
-)
-from mqdlq.ledger.reading.message_history import MessageHistories, MessageHistory
-from mqdlq.ledger.reading.message_keys import KEY_DIGITS, MessageKeyError, MessageKeys, ambiguous
-from mqdlq.ledger.reading.message_states import (
-    UNKNOWN_MESSAGE,
-    KnownSnapshot,
-    MessageState,
-    MessageStates,
-)
+from mqdlq.ledger.reading.later_outcomes import LaterOutcomes
+from mqdlq.ledger.reading.message_history import MessageHistories
+from mqdlq.ledger.reading.message_keys import MessageKeys
+from mqdlq.ledger.reading.message_states import MessageStates
 from mqdlq.ledger.reading.overview import Overview
-from mqdlq.ledger.reading.rules import CountedRuns, RuleAttempt, RulesInUse, RuleUse, TablePeriod
-from mqdlq.ledger.reading.run_entries import NO_REPORT, EntryKind, RunFilter
-from mqdlq.ledger.reading.run_messages import OutcomeFilter, RunCounts, RunMessages, TriedCount
-from mqdlq.ledger.reading.runs import Leases, ListedRun, RunLists
-from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
-from mqdlq.ledger.retention import (
-    Held,
-    HistoryTotal,
-    Hold,
-    Holds,
-    OpenFile,
-    Protection,
-    Prune,
-    PrunedOutcome,
-    PrunedRun,
-    Prunes,
-)
-from mqdlq.ledger.runs import Look, Run, Runs
-from mqdlq.ledger.settled_messages import NewlySettled, Settled, SettledLot, SettledMessages
-from mqdlq.ledger.snapshots import Snapshots, TakenSnapshot
-
-__all__ = [
-    "KEY_DIGITS",
-    "NO_REPORT",
-    "UNKNOWN_MESSAGE",
-    "AcceptedPlan",
-    "Approval",
-    "ArchivedCopy",
-    "Attempt",
-    "AuditEvent",
-    "AuditFilter",
-    "AwaitedTarget",
-    "BrowseOrderReader",
-    "CauseAttempt",
-    "CauseHistory",
-    "CauseSighting",
-    "CauseState",
-    "CausesOverTime",
-    "CopyId",
-    "CopyState",
-    "CountedRuns",
-    "Departure",
-    "EntryKind",
-    "Epoch",
-    "EvidenceCheck",
-    "HandledQueue",
-    "Held",
-    "HistoryRow",
-    "HistoryTotal",
-    "Hold",
-    "Identity",
-    "KnownSnapshot",
-    "LastAccount",
-    "LaterCount",
-    "Learned",
-    "LearnedCount",
-    "Ledger",
-    "Listed",
-    "ListedRun",
-    "Look",
-    "MessageHistory",
-    "MessageKeyError",
-    "MessageRepair",
-    "MessageState",
-    "Meter",
-    "NewlySettled",
-    "ObservedRun",
-    "OpenFile",
-    "OpenQuestion",
-    "OutcomeFact",
-    "OutcomeFilter",
-    "Protection",
-    "Prune",
-    "PrunedOutcome",
-    "PrunedRun",
-    "RampState",
-    "Rate",
-    "RecordedVerdict",
-    "Reservation",
-    "Restoration",
-    "RuleAttempt",
-    "RuleUse",
-    "Run",
-    "RunCounts",
-    "RunFilter",
-    "RunMessage",
-    "Settled",
-    "SettledLot",
-    "SettledSince",
-    "Sighting",
-    "SinceSnapshot",
-    "Subject",
-    "TablePeriod",
-    "TakenSnapshot",
-    "TriedCount",
-    "ambiguous",
-    "open_impatiently",
-    "open_ledger",
-]
+from mqdlq.ledger.reading.rules import RulesInUse
+from mqdlq.ledger.reading.run_messages import RunMessages
+from mqdlq.ledger.reading.runs import Leases, RunLists
+from mqdlq.ledger.retention import Holds, Prunes
+from mqdlq.ledger.runs import Accounts, Alerts, Runs
+from mqdlq.ledger.snapshots import Plans, SettledMessages, Snapshots
 
 
 class Ledger:

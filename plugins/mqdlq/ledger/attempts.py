@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Column, ColumnElement, Select, and_, func, or_, select
 
 from mqdlq.ledger.database import Repository, add, in_parts
-from mqdlq.ledger.messages import has_departed
-from mqdlq.ledger.outcomes import Learned, OutcomeFact, booking, row_of
-from mqdlq.ledger.runs import Run, is_beside
-from mqdlq.ledger.tables.messages import attempt_states, attempts, messages, outcomes, run_messages
-from mqdlq.ledger.tables.runs import runs
-from mqdlq.model import GIVEN_ACTION, Action, AttemptState
+from mqdlq.ledger.messages import booking, has_departed, outcome_row
+from mqdlq.ledger.runs import is_beside
+from mqdlq.ledger.tables.messages import (
+    Attempt,
+    Learned,
+    OutcomeFact,
+    attempt_states,
+    attempts,
+    messages,
+    outcomes,
+    run_messages,
+)
+from mqdlq.ledger.tables.runs import Run, runs
+from mqdlq.model import GIVEN_ACTION, AttemptState
 
 T = TypeVar("T")
 
@@ -29,30 +36,6 @@ _GOT: Final = (
     AttemptState.BACKED_OUT_WITH_BATCH,
 )
 """The states that an attempt comes to soon after the get of its message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One try of one rule's action on one message, within the unit of work `unit`.
-
-    `mqrc` is the reason code of a failed attempt, else 0. `cause_id` is the cause of the message if
-    a control of the run acts by cause, else "".
-    """
-
-    unit: str
-    run_id: str
-    plan_id: str
-    message_id: int
-    message_key: bytes
-    rule: int
-    attempt_no: int
-    action: Action
-    target_q: str
-    target_q_mgr: str
-    state: AttemptState
-    mqrc: int
-    at: datetime
-    cause_id: str = ""
 
 
 _COLUMNS: Final = [column.name for column in attempts.columns if column.name != "seq"]
@@ -79,7 +62,7 @@ class Attempts(Repository):
         # Not by asdict, which copies deeply: this is written for every message that moves.
         rows = [{name: getattr(attempt, name) for name in _COLUMNS} for attempt in made]
         with booking(self._engine, learned) as (connection, ends):
-            ends += [row_of(run_id, fact) for run_id, fact in ended]
+            ends += [outcome_row(run_id, fact) for run_id, fact in ended]
             add(connection, attempts, rows)
             add(connection, outcomes, ends)
 

@@ -1,18 +1,25 @@
-"""The audit: events that no other table of the ledger records, such as a look at a body."""
+"""The audit: events that no other table of the ledger records; and the epochs of the ledger.
+
+Epochs number passes and restorations, so that an older copy of a ledger is recognised. A pass or
+restoration takes the next number, which is then written to the lake and to each marker, before it
+moves a message. So the ledger knows every number that the lake or a state queue has, unless it was
+restored from an older copy, or another ledger wrote the number.
+"""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from mqdlq.ledger.database import Repository, add, in_turn
-from mqdlq.ledger.tables.retention import audit
+from mqdlq.ledger.tables.retention import AuditEvent, Epoch, audit, epochs
 from mqdlq.ledger.tables.runs import approvals, runs
-from mqdlq.model import AuditKind
+from mqdlq.model import AuditKind, WorkNumber
 
 DECISIONS: Final[Mapping[str, AuditKind]] = {
     "asked": AuditKind.APPROVAL_ASKED,
@@ -20,26 +27,6 @@ DECISIONS: Final[Mapping[str, AuditKind]] = {
     "rejected": AuditKind.REJECTED,
 }
 """By the decision of an approval: the kind of its event."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditEvent:
-    """One event: a person or program, what they did, when and why.
-
-    `message_key` is hex, "" if the event concerns no single message. `messages` is the number of
-    messages that the event concerns, 0 if it concerns none. `details` are words for people; they
-    never have the content of a message.
-    """
-
-    at: datetime
-    what: AuditKind
-    who: str
-    handler: str = ""
-    run_id: str = ""
-    message_key: str = ""
-    messages: int = 0
-    why: str = ""
-    details: str = ""
 
 
 class Audit(Repository):
@@ -93,3 +80,62 @@ def keep_approvals(connection: Connection, run_ids: Sequence[str]) -> None:
 def _row(event: AuditEvent) -> dict[str, Any]:
     key = bytes.fromhex(event.message_key) if event.message_key else None
     return {**asdict(event), "message_key": key}
+
+
+_NEWEST: Final = select(epochs).order_by(epochs.c.epoch.desc()).limit(1)
+
+
+class Epochs(Repository):
+    """The epochs of the ledger. The number of the newest one is updated, all else only added."""
+
+    def newest(self) -> Epoch | None:
+        """Return the newest epoch, None if no work was ever begun."""
+        return self._one(Epoch, _NEWEST)
+
+    def taken_on(self) -> Epoch | None:
+        """Return the newest epoch if a person began it by taking on an older ledger, or None."""
+        newest = self.newest()
+        return newest if newest is not None and newest.who else None
+
+    def lost_since(self, moment: datetime) -> Epoch | None:
+        """Return the epoch before which the ledger lost work that was done after a moment."""
+        taken_on = self.taken_on()
+        return taken_on if taken_on is not None and moment <= taken_on.began_at else None
+
+    def knows(self, work: WorkNumber) -> bool:
+        """Whether this ledger counted a number, or it is from before it was taken on."""
+        newest = self.newest()
+        if newest is None or work.epoch >= newest.epoch:
+            return newest is not None and work.name == newest.name and work <= newest.last
+        return True
+
+    def next_number(self, at: datetime) -> WorkNumber:
+        """Take the next number; it is durable when this returns."""
+        with in_turn(self._engine) as connection:
+            row = connection.execute(_NEWEST).mappings().first()
+            if row is None:
+                return _begin(connection, Epoch(1, secrets.token_hex(8), 1, at, at)).last
+            number = row["number"] + 1
+            connection.execute(
+                update(epochs)
+                .where(epochs.c.epoch == row["epoch"])
+                .values(number=number, worked_at=at)
+            )
+            return WorkNumber(row["epoch"], number, row["name"])
+
+    def begin(self, above: int, who: str, why: str, details: str, at: datetime) -> Epoch:
+        """Begin an epoch above another one; the audit has who took the ledger on, and why.
+
+        A ledger that has begun no work may be a copy from before the first epoch: that counts, too.
+        """
+        with in_turn(self._engine) as connection:
+            row = connection.execute(_NEWEST).mappings().first()
+            epoch = max(above, row["epoch"] if row else 1) + 1
+            event = AuditEvent(at, AuditKind.LEDGER_TAKEN_ON, who, why=why, details=details)
+            record_event(connection, event)
+            return _begin(connection, Epoch(epoch, secrets.token_hex(8), 0, at, at, who, why))
+
+
+def _begin(connection: Connection, epoch: Epoch) -> Epoch:
+    connection.execute(insert(epochs), asdict(epoch))
+    return epoch

@@ -1,88 +1,34 @@
-"""Runs: what each was given, what it saw of its queue, and when its passes began."""
+"""Runs: what each was given and saw, how its account closed, and the alerts sent for it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select, update
 
 from mqdlq.failures import Failure
-from mqdlq.ledger.database import Repository, columns_of
-from mqdlq.ledger.tables.runs import approvals, failures, looks, passes, runs, sightings
-from mqdlq.model import GIVEN_ACTION, QueueKind
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a handler, with the rules it read at its start; they hold to its end.
-
-    `wait_s` is WAIT in seconds: 0 for NO, None for YES. `carry_attempts` says that attempts made
-    by earlier runs count (see DESIGN, "Attempts"), `nul_as_blank` that the rules take NULs for
-    blanks. `hold_while_blocked` keeps attempts while a destination is blocked, `deliver_truncated`
-    delivers what may have been cut, `max_messages_per_unit` bounds a unit of work per destination.
-    `message_keys` (hex) are the only messages to act on; none means all. `started_by` is who or
-    what has started it, in words: "alice in Airflow", "the schedule"; "" for a run of a version
-    that did not record it. `started_by_user` is the name of the user as Airflow knows it, "" where
-    no user has started the run or the user is not known. `why` is the reason or ticket given.
-    `controls` is JSON: the controls of the handler when the run started.
-    `queue_kind` says which messages the rules act on. `repair` is JSON: what the run changes of the
-    messages that its given action puts, "" for nothing.
-    """
-
-    run_id: str
-    handler: str
-    dag_run_id: str
-    run_type: str
-    queue_manager: str
-    queue: str
-    state_queue: str
-    rules_source: str
-    rules_digest: str
-    rules_text: str
-    retry_interval_s: int
-    wait_s: int | None
-    carry_attempts: bool
-    dry_run: bool
-    max_run_time_s: int
-    started_at: datetime
-    nul_as_blank: bool = False
-    hold_while_blocked: bool = False
-    deliver_truncated: bool = False
-    max_messages_per_unit: int = 128
-    max_plan_age_s: int = 86_400
-    message_keys: tuple[str, ...] = ()
-    started_by: str = ""
-    started_by_user: str = ""
-    why: str = ""
-    controls: str = "{}"
-    queue_kind: QueueKind = QueueKind.DEAD_LETTER
-    repair: str = ""
-
-    @property
-    def has_given_action(self) -> bool:
-        """Whether one action is given for the named messages, in place of a rules table."""
-        return self.rules_source == GIVEN_ACTION
-
-    @property
-    def named(self) -> frozenset[bytes]:
-        """The keys in `message_keys` as the snapshot holds them; empty where all are meant."""
-        return frozenset(bytes.fromhex(key) for key in self.message_keys)
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The state of a queue that a run saw: whether there was work, and the reason in words.
-
-    `max_depth` is MAXDEPTH, None if the queue was not inquired.
-    """
-
-    depth: int
-    is_work: bool
-    why: str
-    at: datetime
-    max_depth: int | None = None
+from mqdlq.ledger.database import Repository, add, columns_of, inserted
+from mqdlq.ledger.messages import Outcomes
+from mqdlq.ledger.tables.messages import Settled, leases, outcomes
+from mqdlq.ledger.tables.runs import (
+    Look,
+    RecordedVerdict,
+    Run,
+    Sighting,
+    alerts,
+    approvals,
+    failures,
+    looks,
+    passes,
+    runs,
+    sightings,
+    verdict_outcomes,
+    verdicts,
+)
+from mqdlq.model import Outcome
 
 
 class Runs(Repository):
@@ -222,3 +168,211 @@ def has_acted() -> ColumnElement[bool]:
     closed = runs.c.run_id.in_(select(sightings.c.run_id))
     approved = runs.c.run_id.in_(asked.where(approvals.c.decision == "approved"))
     return (began | closed) & (runs.c.run_id.not_in(asked) | approved)
+
+
+class Alerts(Repository):
+    """Alerts of runs; an event is the name of one of `mqdlq.handlers.operation.Event`."""
+
+    def record(
+        self, run_id: str, sent: Sequence[str], lasting: Sequence[str], at: datetime
+    ) -> None:
+        """Record, once, the events with a sent alert and the events that last after a run."""
+        known = {(event, True) for event in self.sent(run_id)}
+        known |= {(event, False) for event in self.lasting(run_id)}
+        new = [(event, True) for event in sent] + [(event, False) for event in lasting]
+        rows = [
+            {"run_id": run_id, "event": str(event), "is_sent": is_sent, "at": at}
+            for event, is_sent in new
+            if (event, is_sent) not in known
+        ]
+        self._add(alerts, *rows)
+
+    def sent(self, run_id: str) -> set[str]:
+        """Return the events of a run whose alerts were sent, by any try of its task."""
+        query = select(alerts.c.event).where(alerts.c.run_id == run_id, alerts.c.is_sent)
+        return set(self._values(query))
+
+    def lasting(self, run_id: str) -> set[str]:
+        """Return the events that last after a run."""
+        query = select(alerts.c.event).where(alerts.c.run_id == run_id, ~alerts.c.is_sent)
+        return set(self._values(query))
+
+    def cannot_begin(self, handler: str, event: str, but: str) -> bool:
+        """Whether `event` was sent for a run that could not start, and no run has started since.
+
+        Considers the handler's runs except run `but`.
+        """
+        notified = select(alerts.c.run_id).where(alerts.c.event == event, alerts.c.is_sent)
+        latest = select(func.max(failures.c.at)).where(
+            failures.c.handler == handler,
+            failures.c.run_id != but,
+            failures.c.run_id.in_(notified),
+            before_the_start(),
+        )
+        at = self._moment(latest)
+        if at is None:
+            return False
+        begun = select(runs.c.run_id).where(runs.c.handler == handler, runs.c.started_at > at)
+        return self._first(begun) is None
+
+    def could_not_begin_since(self, before: str | None, run: Run) -> bool:
+        """Whether an alert said that an earlier run of this handler could not start.
+
+        Only failures since run `before` started count, if there is one.
+        """
+        query = (
+            select(failures.c.run_id)
+            .join(alerts, alerts.c.run_id == failures.c.run_id)
+            .where(
+                failures.c.handler == run.handler,
+                failures.c.at <= run.started_at,
+                ~alerts.c.is_sent,
+                before_the_start(),
+            )
+        )
+        if before is not None:
+            since = select(runs.c.started_at).where(runs.c.run_id == before).scalar_subquery()
+            query = query.where(failures.c.at > since)
+        return self._first(query) is not None
+
+    def run_before(self, run: Run, *, is_closed: bool = False) -> str | None:
+        """Return the run of this queue that ended last before this one, with an account or failed.
+
+        With `is_closed` it is the last one that closed its account of the whole queue. Runs
+        overlap: the one that started last need not be the one that ended last.
+        """
+        own_end = self._moment(select(_end()).where(runs.c.run_id == run.run_id))
+        has_ended = _end().is_not(None) if own_end is None else _end() < own_end
+        query = select(runs.c.run_id).where(is_beside(run), has_ended)
+        if is_closed:
+            closed = runs.c.run_id.in_(select(sightings.c.run_id))
+            query = query.where(closed, runs.c.message_keys == ())
+        return next(iter(self._values(query.order_by(_end().desc()).limit(1))), None)
+
+
+def _end() -> ColumnElement[datetime | None]:
+    """When a run closed its account or, without one, had its first alert; null if neither."""
+    closed = select(sightings.c.at).where(sightings.c.run_id == runs.c.run_id)
+    alerted = select(func.min(alerts.c.at)).where(alerts.c.run_id == runs.c.run_id)
+    return func.coalesce(
+        closed.correlate(runs).scalar_subquery(), alerted.correlate(runs).scalar_subquery()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LastAccount:
+    """The last account of a whole queue: the remaining messages, the rules, and the time.
+
+    `left` counts the booked messages that are still there, `pending` the ones among them that wait
+    for a retry. `others_until` is the end of the last lease of another run, None without one.
+    `next_pass_at` is that of the `Sighting`.
+    """
+
+    run_id: str
+    rules_digest: str
+    left: int
+    at: datetime
+    pending: int
+    last_pass: datetime | None
+    others_until: datetime | None
+    next_pass_at: datetime | None
+
+
+class Accounts(Repository):
+    """The accounts that runs close, the age of remaining messages, and the verdicts of reports."""
+
+    def record(self, run_id: str, sighting: Sighting) -> None:
+        """Record the counts of a run's last browse: this closes the run's account.
+
+        Raises sqlalchemy.exc.IntegrityError if the account is closed already.
+        """
+        self._add(sightings, {"run_id": run_id, **asdict(sighting)})
+
+    def of_run(self, run_id: str) -> Sighting | None:
+        """Return the counts of a run's last browse, or None."""
+        query = select(*columns_of(sightings, Sighting)).where(sightings.c.run_id == run_id)
+        return self._one(Sighting, query)
+
+    def last(self, queue_manager: str, queue: str) -> LastAccount | None:
+        """Return the last account of a queue by a run for all of its messages, or None.
+
+        Dry runs do not count.
+        """
+        query = (
+            select(
+                runs.c.run_id,
+                runs.c.rules_digest,
+                (sightings.c.depth - sightings.c.arrived).label("left"),
+                sightings.c.at,
+                sightings.c.next_pass_at,
+            )
+            .join(runs, runs.c.run_id == sightings.c.run_id)
+            .where(is_on_queue(queue_manager, queue), ~runs.c.dry_run, runs.c.message_keys == ())
+            .order_by(sightings.c.at.desc())
+        )
+        row = self._first(query)
+        if row is None:
+            return None
+        return LastAccount(
+            **row,
+            pending=Outcomes(self._engine).counts(row["run_id"])[Outcome.RETRY_PENDING],
+            last_pass=self._moment(last_pass_of(is_on_queue(queue_manager, queue))),
+            others_until=self._others_until(row["run_id"]),
+        )
+
+    def oldest_that_stays(self, run: Run, found: datetime | None) -> datetime | None:
+        """Return the time since when the oldest message is on a run's queue, None if it is empty.
+
+        If the run has closed its account, this is the time its report `found`, which is recorded
+        once. A run that saw nothing new has read no message: the messages of the last account are
+        still there, settled or not.
+        """
+        if self.of_run(run.run_id) is not None:
+            is_open = (sightings.c.run_id == run.run_id) & sightings.c.oldest_left.is_(None)
+            with self._engine.begin() as connection:
+                connection.execute(update(sightings).where(is_open).values(oldest_left=found))
+            return found
+        look = Runs(self._engine).last_look(run.run_id)
+        if look is None or look.is_work or not look.depth or run.run_type == "backfill":
+            return found
+        account = self.last(run.queue_manager, run.queue)
+        if account is None:
+            return found
+        is_last = sightings.c.run_id == account.run_id
+        return self._moment(select(sightings.c.oldest_left).where(is_last))
+
+    def record_verdict(
+        self, run_id: str, verdict: RecordedVerdict, outcomes: Mapping[Settled, int]
+    ) -> None:
+        """Record the verdict of a run's report, and its outcomes by rule; the last one counts.
+
+        `outcomes` includes those of settled messages.
+        """
+        with self._engine.begin() as connection:
+            seq = inserted(connection, verdicts, {"run_id": run_id, **asdict(verdict)})
+            own = {"verdict_seq": seq, "run_id": run_id}
+            rows = [{**own, **asdict(how), "messages": number} for how, number in outcomes.items()]
+            add(connection, verdict_outcomes, rows)
+
+    def verdict_of(self, run_id: str) -> RecordedVerdict | None:
+        """Return the verdict of a run's last report; None if no report was written."""
+        query = select(*columns_of(verdicts, RecordedVerdict)).where(verdicts.c.run_id == run_id)
+        return self._one(RecordedVerdict, query.order_by(verdicts.c.seq.desc()))
+
+    def _others_until(self, run_id: str) -> datetime | None:
+        """Return the end of the last lease on messages that a run skipped.
+
+        A lease that was released has ended.
+        """
+        later = leases.alias()
+        newest = select(func.max(later.c.seq)).where(later.c.message_id == leases.c.message_id)
+        query = (
+            select(func.max(leases.c.until))
+            .join(outcomes, outcomes.c.message_id == leases.c.message_id)
+            .where(
+                outcomes.c.run_id == run_id,
+                outcomes.c.outcome == Outcome.LEASED_BY_RUN,
+                leases.c.seq == newest.scalar_subquery(),
+            )
+        )
+        return self._moment(query)

@@ -39,7 +39,8 @@ from mqdlq.airflow.run_ids import backfill_run_id
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.lake import snapshot_stands
-from mqdlq.ledger import Ledger, TakenSnapshot
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import TakenSnapshot
 from mqdlq.local.connection_store import read_settings, unusable
 from mqdlq.local.foreground import USAGE, why_refused
 from mqdlq.mqi.connect import connect

@@ -14,7 +14,8 @@ from typing import Final
 
 from mqdlq.failures import left_no_word
 from mqdlq.handlers.operation import Alerts, Event
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Outcome
 from mqdlq.words import count, name_causes
 

@@ -15,7 +15,10 @@ from typing import Any, Final
 from mqdlq import lake
 from mqdlq.causes import COLUMNS, MOST_NAMES, Cause, cause_of_row
 from mqdlq.lake.row_search import is_one_of, search_rows
-from mqdlq.ledger import Ledger, OutcomeFact, Run, SinceSnapshot, TakenSnapshot
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
+from mqdlq.ledger.tables.messages import OutcomeFact
+from mqdlq.ledger.tables.runs import Run, TakenSnapshot
 from mqdlq.model import Outcome, Trait
 from mqdlq.plan import steps_for
 from mqdlq.rules import RulesTable, check, with_nuls_as_blanks

@@ -35,7 +35,7 @@ from mqdlq.lake.row_search import (
     is_like,
     is_one_of,
 )
-from mqdlq.ledger import KEY_DIGITS
+from mqdlq.ledger.reading.message_keys import KEY_DIGITS
 from mqdlq.model import Outcome
 from mqdlq.structures import MQDLH, MQMD, Kind
 from mqdlq.words import visible

@@ -22,7 +22,8 @@ from mqdlq.lake.row_search import (
     search_rows,
 )
 from mqdlq.lake.storage import file_names
-from mqdlq.ledger import UNKNOWN_MESSAGE, KnownSnapshot, Ledger, MessageState
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.message_states import UNKNOWN_MESSAGE, KnownSnapshot, MessageState
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.reading.filters import (
     FilterError,

@@ -16,8 +16,8 @@ from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, handler_names, load_handler
 from mqdlq.handlers.checking import check_handler
-from mqdlq.ledger import LaterCount, Ledger, SettledSince
-from mqdlq.ledger.reading.later_outcomes import summed
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.later_outcomes import LaterCount, SettledSince, summed
 from mqdlq.ledger.reading.overview import OpenApproval, SeenQueue, SeenRefusal, SeenRun
 from mqdlq.model import DEPARTED, GIVEN_ACTION
 from mqdlq.reading.report import Verdict

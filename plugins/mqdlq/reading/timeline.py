@@ -19,7 +19,8 @@ from mqdlq.errors import HomeError, MalformedHeaderError
 from mqdlq.headers import MessageDescriptor
 from mqdlq.headers.chain import walk
 from mqdlq.headers.rfh import RulesHeader2
-from mqdlq.ledger import AuditEvent, MessageHistory
+from mqdlq.ledger.reading.message_history import MessageHistory
+from mqdlq.ledger.tables.retention import AuditEvent
 from mqdlq.model import Action, AuditKind
 from mqdlq.reasons import words_of
 from mqdlq.words import STATES, target, visible

@@ -17,7 +17,8 @@ from mqdlq.controls.repair import GUARD
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages
-from mqdlq.ledger import Approval, Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Approval, Run
 from mqdlq.model import Action, Outcome
 from mqdlq.stages import second_person
 from mqdlq.stages.execute import accept_plan

@@ -23,7 +23,11 @@ from mqdlq.lake import (
 )
 from mqdlq.lake.archive import file_in_lake, read_copies, remove_copies, remove_unfinished_files
 from mqdlq.lake.works import remove_snapshot_files
-from mqdlq.ledger import ArchivedCopy, Ledger, OpenFile, Protection, Prune, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.archive import ArchivedCopy
+from mqdlq.ledger.retention import OpenFile, Protection
+from mqdlq.ledger.tables.retention import Prune
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.stages.older_ledger import require_newest_ledger
 from mqdlq.words import moment
 

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
 from mqdlq.lake import planned_messages
-from mqdlq.ledger import AuditEvent, Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.retention import AuditEvent
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Action, AuditKind
 from mqdlq.stages.run_options import WITHOUT_PERSON
 

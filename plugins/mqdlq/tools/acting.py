@@ -25,7 +25,8 @@ from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import GuardedAction
 from mqdlq.lake.row_search import is_one_of, search_rows
 from mqdlq.lake.snapshots import find_snapshot, read_manifest
-from mqdlq.ledger import Hold, Ledger
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.retention import Hold
 from mqdlq.model import Action, MessageClass, Outcome, PutAuthority, Step
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import FoundMessage, find_by_keys, iterate_messages

@@ -12,7 +12,7 @@ from typing import Final
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.differences import Treatments, treatments_in
 from mqdlq.lake import Snapshot, snapshot_stands
-from mqdlq.ledger import TakenSnapshot
+from mqdlq.ledger.tables.runs import TakenSnapshot
 from mqdlq.rules import RulesTable, find_unstored, freeze
 
 MOST_MESSAGES: Final = 50_000

@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from mqdlq.errors import LedgerUnavailableError, MqDlqError
-from mqdlq.ledger import MessageKeyError
+from mqdlq.ledger.reading.message_keys import MessageKeyError
 from mqdlq.reading.filters import FilterError
 from mqdlq.web import static_files
 from mqdlq.web.access import ReadableHandlers, is_signed_in

@@ -13,7 +13,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
-from mqdlq.ledger import AuditEvent, AuditFilter, Ledger
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.audit import AuditFilter
+from mqdlq.ledger.tables.retention import AuditEvent
 from mqdlq.model import AuditKind
 from mqdlq.reading.filters import MessageKey, Period, Text, choice, longest, number
 from mqdlq.web.access import HandlerDep, ReadableHandlers

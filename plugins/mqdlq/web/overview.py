@@ -17,8 +17,11 @@ from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
 from mqdlq.handlers.operation import Event
 from mqdlq.lake.works import RecordedWork
-from mqdlq.ledger import Hold, Ledger, Prune, SinceSnapshot
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
 from mqdlq.ledger.reading.overview import SeenRun
+from mqdlq.ledger.retention import Hold
+from mqdlq.ledger.tables.retention import Prune
 from mqdlq.model import MessageClass, Outcome, Trait
 from mqdlq.reading.fleet import (
     FleetFilter,

@@ -14,7 +14,9 @@ from fastapi.responses import HTMLResponse
 
 from mqdlq.errors import HomeError, MqDlqError
 from mqdlq.handlers import Handler, load_handler
-from mqdlq.ledger import CountedRuns, Ledger, RuleUse, Run, TablePeriod
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.rules import CountedRuns, RuleUse, TablePeriod
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.reading.report.report_sources import written_rules
 from mqdlq.rules import Comparison, Diagnostic, Severity, check, compare

@@ -16,7 +16,7 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
 
 from mqdlq.airflow.operators.approve import APPROVE, Approve
-from mqdlq.ledger import AuditFilter
+from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind
 from tests.support.world import World
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mqdlq.airflow.metrics import emit
 from mqdlq.handlers import Handler
-from mqdlq.ledger import Run
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.reading.alerts import Facts
 from mqdlq.reading.report import write_report
 from mqdlq.stages.execute import Execution, make_pass, settle

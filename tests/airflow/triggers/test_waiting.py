@@ -11,7 +11,8 @@ from mqdlq.airflow.operators.base import DEFER_FROM_S, Work
 from mqdlq.airflow.operators.execute import Retry
 from mqdlq.airflow.operators.sense import POLL_S
 from mqdlq.airflow.triggers.retry import RetryTrigger
-from mqdlq.ledger import Run, open_ledger
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.mqi.connect import ConnectionSettings
 from tests.support.run_records import run_record
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from mqdlq.errors import LedgerUnavailableError
-from mqdlq.ledger import AuditFilter, Ledger
+from mqdlq.ledger import Ledger
 from mqdlq.ledger.audit import Audit
+from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind, Outcome
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import FoundMessage, iterate_messages

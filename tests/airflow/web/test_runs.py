@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from mqdlq.failures import Failure
-from mqdlq.ledger import Ledger, RampState, RecordedVerdict, Subject, open_ledger
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.tables.controls import RampState, Subject
+from mqdlq.ledger.tables.runs import RecordedVerdict
 from mqdlq.model import RampPhase
 from mqdlq.reasons import Why
 from mqdlq.web import requests

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import AuditFilter
+from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind
 from mqdlq.stages.retention import Policy
 from mqdlq.stages.run_options import RunOptions

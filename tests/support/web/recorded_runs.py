@@ -11,14 +11,14 @@ from typing import Any
 
 from sqlalchemy import event
 
-from mqdlq.ledger import (
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.runs import (
     AcceptedPlan,
     Approval,
-    Ledger,
     Look,
     RecordedVerdict,
     Run,
-    Settled,
     Sighting,
     TakenSnapshot,
 )

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from mqdlq.causes import Cause, CountedCause, find_cause
-from mqdlq.ledger import CauseHistory, CauseState, Ledger, Look, TakenSnapshot, open_ledger
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.reading.causes import CauseHistory, CauseState
+from mqdlq.ledger.tables.runs import Look, TakenSnapshot
 from mqdlq.model import MessageClass
 from tests.unit.ledger.test_ledger import NOON, run
 

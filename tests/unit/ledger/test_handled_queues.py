@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from mqdlq.ledger import Ledger, TakenSnapshot, open_ledger
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.tables.runs import TakenSnapshot
 from mqdlq.model import GIVEN_ACTION
 from tests.support.run_records import NOON, run_record
 

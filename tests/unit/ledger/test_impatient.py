@@ -14,8 +14,8 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
 from mqdlq.errors import LedgerUnavailableError
-from mqdlq.ledger import impatient, open_ledger
-from mqdlq.ledger.impatient import AWAY_S, CONNECT_S, connect_impatiently
+from mqdlq.ledger import database, open_ledger
+from mqdlq.ledger.database import AWAY_S, PAGE_CONNECT_S, connect_impatiently
 from tests.support.postgresql import running_server
 
 
@@ -55,7 +55,7 @@ def test_a_server_that_accepts_and_never_answers_is_waited_for_once() -> None:
         start = time.monotonic()
         others = {fault_of(engine) for _ in range(100)}
 
-    assert waited < CONNECT_S + 2
+    assert waited < PAGE_CONNECT_S + 2
     assert time.monotonic() - start < 1
     assert others == {first}
     assert first.startswith(f"the ledger postgresql+psycopg://u:***@127.0.0.1:{port}/x cannot be")
@@ -107,7 +107,7 @@ def test_a_fault_outside_the_database_is_raised_unchanged(tmp_path: Path) -> Non
 def test_a_file_that_another_program_keeps_locked_is_waited_for_some_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(impatient, "STATEMENT_S", 1)
+    monkeypatch.setattr(database, "STATEMENT_S", 1)
     url = f"sqlite:///{tmp_path}/ledger.db"
     open_ledger(url).close()
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as other:
@@ -125,7 +125,7 @@ def test_a_connection_that_does_not_become_free_is_an_error_that_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, number in {"KEPT": 1, "CONNECTIONS": 1, "POOL_S": 0}.items():
-        monkeypatch.setattr(impatient, name, number)
+        monkeypatch.setattr(database, name, number)
     engine = connect_impatiently(f"sqlite:///{tmp_path}/ledger.db")
 
     with engine.connect():
@@ -142,7 +142,7 @@ def test_a_connection_that_does_not_become_free_is_an_error_that_says_so(
 def test_a_slow_statement_is_ended_and_the_ledger_does_not_count_as_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(impatient, "STATEMENT_S", 1)
+    monkeypatch.setattr(database, "STATEMENT_S", 1)
     engine = connect_impatiently(running_server().new_ledger_url())
 
     said = fault_of(engine, "SELECT pg_sleep(60)")
@@ -159,8 +159,8 @@ def test_a_slow_statement_is_ended_and_the_ledger_does_not_count_as_away(
 def test_a_server_that_stops_between_two_statements_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(impatient, "SILENT_S", 1)
-    monkeypatch.setattr(impatient, "CONNECT_S", 2)
+    monkeypatch.setattr(database, "SILENT_S", 1)
+    monkeypatch.setattr(database, "PAGE_CONNECT_S", 2)
     server, clock = running_server(), Seconds()
     url = server.new_ledger_url()
     engine, idle = connect_impatiently(url, clock), connect_impatiently(url, clock)

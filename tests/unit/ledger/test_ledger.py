@@ -11,17 +11,10 @@ from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from mqdlq.errors import LedgerError
-from mqdlq.ledger import (
-    AcceptedPlan,
-    Attempt,
-    Ledger,
-    OutcomeFact,
-    Run,
-    Sighting,
-    TakenSnapshot,
-    open_ledger,
-)
+from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.migrations import revisions
+from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
+from mqdlq.ledger.tables.runs import AcceptedPlan, Run, Sighting, TakenSnapshot
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
 from mqdlq.reasons import Why
 

@@ -14,9 +14,11 @@ import pytest
 from sqlalchemy import event, text
 
 from mqdlq.failures import Failure
-from mqdlq.ledger import NewlySettled, Settled, open_ledger
+from mqdlq.ledger import open_ledger
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
+from mqdlq.ledger.snapshots import NewlySettled
+from mqdlq.ledger.tables.messages import Settled
 from mqdlq.model import Outcome
 from tests.support.postgresql import running_server
 from tests.unit.ledger.test_ledger import KEY, NOON, accept, attempt, outcome, run

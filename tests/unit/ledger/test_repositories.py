@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from mqdlq.ledger import Learned, Ledger, NewlySettled, Settled, open_ledger
+from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.database import connect_to
+from mqdlq.ledger.snapshots import NewlySettled
+from mqdlq.ledger.tables.messages import Learned, Settled
 from mqdlq.model import AttemptState, Outcome
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, attempt, outcome, run
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mqdlq.ledger import BrowseOrderReader, Listed, open_ledger
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.messages import BrowseOrderReader, Listed
 from mqdlq.model import AttemptState, Outcome
 from tests.unit.ledger.test_ledger import KEY, OTHER_KEY, accept, attempt, outcome, run
 

@@ -22,7 +22,8 @@ from mqdlq.airflow.operators.base import (
 from mqdlq.reading.page_paths import Paths
 
 if TYPE_CHECKING:
-    from mqdlq.ledger import Ledger, Run
+    from mqdlq.ledger import Ledger
+    from mqdlq.ledger.tables.runs import Run
     from mqdlq.stages.approve import PlanReview
 
 APPROVE: Final = "Approve"

@@ -26,7 +26,8 @@ from mqdlq.airflow.run_ids import backfill_run_id, ledger_run_id
 from mqdlq.errors import ExecutionError, HandlerError, LedgerError, LedgerUnavailableError
 from mqdlq.failures import Failure, describe
 from mqdlq.handlers import Handler, load_handler
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.stages.sense.start_run import BackfillWindow, select_queue_manager
 

@@ -20,7 +20,8 @@ from mqdlq.airflow.metrics import emit, emit_start_failure
 from mqdlq.airflow.operators.base import FAILURE, Stage, progress, utc_now
 from mqdlq.errors import MqDlqError
 from mqdlq.failures import Failure
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.stages.sense.start_run import must_be_followed
 
 if TYPE_CHECKING:

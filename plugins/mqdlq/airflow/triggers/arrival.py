@@ -22,7 +22,8 @@ from mqdlq.airflow.triggers.queue_manager_availability import LONGEST_BACK_OFF_S
 from mqdlq.airflow.triggers.threads import answer_of, shared_threads
 from mqdlq.airflow.triggers.wake_ups import WakeUps
 from mqdlq.handlers import Handler, load_handler
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.stages.sense.start_run import build_scheduled_run, find_queue, find_scheduled_queue

@@ -15,7 +15,7 @@ from mqdlq import lake
 from mqdlq.errors import MqDlqError
 from mqdlq.headers import describe, header_row
 from mqdlq.lake.schema import HEADERS
-from mqdlq.ledger import ambiguous
+from mqdlq.ledger.reading.message_keys import ambiguous
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.connect import QueueManager

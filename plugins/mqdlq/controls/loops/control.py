@@ -12,7 +12,9 @@ from mqdlq.controls.loops.round_trips import RoundTrips, find_departures, find_r
 from mqdlq.controls.work import BrowsedItem, Hold, WorkItem
 from mqdlq.headers import MessageDescriptor, classify, message_identity
 from mqdlq.headers.representation import parse_gmt
-from mqdlq.ledger import Departure, Identity, Ledger
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.controls import Departure
+from mqdlq.ledger.tables.controls import Identity
 from mqdlq.model import QUARANTINE, Action, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.reasons import Why

@@ -16,7 +16,8 @@ from mqdlq.controls.ramp import Breaker, Ramp
 from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import BrowsedItem, Hold, PlannedAttempt, WorkItem
 from mqdlq.errors import QueueManagerError
-from mqdlq.ledger import CauseAttempt, RampState, Subject
+from mqdlq.ledger.controls import CauseAttempt
+from mqdlq.ledger.tables.controls import RampState, Subject
 from mqdlq.model import QUARANTINE, Action, RampPhase, Step
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.hints import BLANK_NAME

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mqdlq.controls.settings import read_controls
-from mqdlq.ledger import AwaitedTarget, Ledger, RampState, Run, Subject
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.controls import AwaitedTarget
+from mqdlq.ledger.tables.controls import RampState, Subject
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import RampPhase
 from mqdlq.reasons import code_of, words_of
 from mqdlq.words import cause_in_words, place

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import case as sql_case
 
-from mqdlq.ledger.audit import DECISIONS, AuditEvent
+from mqdlq.ledger.audit import DECISIONS
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.reading.message_keys import begins
 from mqdlq.ledger.reading.message_states import is_on_queue
@@ -36,6 +36,7 @@ from mqdlq.ledger.tables.messages import (
     run_messages,
 )
 from mqdlq.ledger.tables.retention import (
+    AuditEvent,
     audit,
     holds,
     pruned_outcomes,

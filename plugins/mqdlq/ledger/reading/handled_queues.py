@@ -9,9 +9,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select
 
 from mqdlq.ledger.database import Repository
-from mqdlq.ledger.runs import Run
-from mqdlq.ledger.snapshots import TakenSnapshot, taken_snapshots
-from mqdlq.ledger.tables.runs import runs, snapshots
+from mqdlq.ledger.snapshots import taken_snapshots
+from mqdlq.ledger.tables.runs import Run, TakenSnapshot, runs, snapshots
 from mqdlq.model import GIVEN_ACTION
 
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from mqdlq.ledger.database import Repository, in_parts
-from mqdlq.ledger.outcomes import is_only_dry_run
+from mqdlq.ledger.messages import is_only_dry_run
 from mqdlq.ledger.tables.messages import (
     attempts,
     learned,

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from sqlalchemy import select
 
-from mqdlq.ledger.attempts import Attempt
 from mqdlq.ledger.database import Repository, columns_of
-from mqdlq.ledger.outcomes import Learned, OutcomeFact
-from mqdlq.ledger.restorations import CopyState
 from mqdlq.ledger.tables.messages import (
+    Attempt,
+    CopyState,
+    Learned,
+    OutcomeFact,
     attempt_states,
     learned,
     messages,

@@ -26,10 +26,9 @@ from sqlalchemy import (
 
 from mqdlq.ledger.database import Repository, columns_of, in_parts
 from mqdlq.ledger.reading.later_outcomes import LaterCount, LaterOutcomes
-from mqdlq.ledger.retention import Prune
 from mqdlq.ledger.runs import before_the_start
 from mqdlq.ledger.tables.messages import run_messages
-from mqdlq.ledger.tables.retention import prunes
+from mqdlq.ledger.tables.retention import Prune, prunes
 from mqdlq.ledger.tables.runs import (
     approvals,
     failures,

@@ -12,11 +12,17 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, and_, func, select
 
 from mqdlq.ledger.database import Repository, in_parts
-from mqdlq.ledger.messages import Listed
-from mqdlq.ledger.outcomes import OutcomeFact, is_only_dry_run
+from mqdlq.ledger.messages import Listed, is_only_dry_run
 from mqdlq.ledger.reading.message_keys import begins
-from mqdlq.ledger.settled_messages import Settled
-from mqdlq.ledger.tables.messages import attempts, learned, messages, outcomes, run_messages
+from mqdlq.ledger.tables.messages import (
+    OutcomeFact,
+    Settled,
+    attempts,
+    learned,
+    messages,
+    outcomes,
+    run_messages,
+)
 from mqdlq.model import Action, AttemptState, Outcome
 
 

@@ -16,18 +16,8 @@ from mqdlq.ledger.reading.run_entries import (
     entries,
     last_verdicts,
 )
-from mqdlq.ledger.restorations import Restoration
-from mqdlq.ledger.runs import Run
-from mqdlq.ledger.settled_messages import Settled
-from mqdlq.ledger.tables.messages import leases, messages, restorations
-from mqdlq.ledger.tables.runs import (
-    approvals,
-    failures,
-    passes,
-    plans,
-    runs,
-    verdict_outcomes,
-)
+from mqdlq.ledger.tables.messages import Restoration, Settled, leases, messages, restorations
+from mqdlq.ledger.tables.runs import Run, approvals, failures, passes, plans, runs, verdict_outcomes
 
 
 class Leases(Repository):

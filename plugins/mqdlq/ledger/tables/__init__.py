@@ -6,12 +6,7 @@ where a table declared here differs from the one that the revisions make.
 
 from __future__ import annotations
 
-from mqdlq.ledger.tables import (
-    controls,
-    messages,
-    retention,
-    runs,
-)
+from mqdlq.ledger.tables import controls, messages, retention, runs
 from mqdlq.ledger.tables.columns import metadata
 
 __all__ = [

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
 from sqlalchemy import Boolean, Column, Float, Index, Integer, LargeBinary, String, Table, Text
 
 from mqdlq.ledger.tables.columns import (
@@ -16,6 +20,28 @@ from mqdlq.ledger.tables.columns import (
     target,
 )
 from mqdlq.model import RampPhase
+from mqdlq.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceCheck:
+    """One comparison of a queue with its evidence, over the time from `since` to `at`.
+
+    `kind` is "stream" or "statistics", `source` the queue with the evidence. Of `examined` messages
+    on a stream queue, `unseen` are in no snapshot; if not `is_exact`, this is the highest number
+    possible. Of `examined` gets in statistics, `unseen` are more than runs made. `since` is None
+    for the first check of a queue. `trouble` says why the check was not made, or "".
+    """
+
+    kind: str
+    source: str
+    since: datetime | None
+    at: datetime
+    examined: int = 0
+    unseen: int = 0
+    is_exact: bool = True
+    trouble: str = ""
+
 
 evidence_checks = Table(
     "evidence_checks",
@@ -39,6 +65,20 @@ nothing to compare. No outcome depends on a check.
 
 # Table of the identities by which a returning message is recognised.
 
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The identity of a message, which a later residence has, too, and its dead-lettering.
+
+    `identity` is that of `mqdlq.headers.message_identity`; `cause_id` is "" if there is none.
+    """
+
+    message_id: int
+    identity: bytes
+    cause_id: str
+    dead_lettered_at: datetime | None
+
+
 identities = Table(
     "identities",
     metadata,
@@ -55,6 +95,23 @@ an identity has no row. `dead_lettered_at` is null if the MQDLH has no valid dat
 
 
 # Table of the meters of limited rates, which runs share.
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """The subject of a rate (a handler, a queue manager or a queue) and its unit."""
+
+    subject: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A limit: the number in a second, and the number at once after a pause."""
+
+    per_second: float
+    burst: float
+
 
 meters = Table(
     "meters",
@@ -78,6 +135,40 @@ several handlers limit a rate, the strictest limit applies: `handler` has it, an
 
 
 # Tables of ramps: how far the handling of a cause is, step by step.
+
+
+class Subject(NamedTuple):
+    """The messages that one ramp, or one breaker, is for: a queue, a cause and a target."""
+
+    queue_manager: str
+    queue: str
+    cause_id: str
+    target_q: str
+    target_q_mgr: str
+
+
+@dataclass(frozen=True, slots=True)
+class RampState:
+    """The state of a ramp or a breaker, recorded by a run.
+
+    `step` counts the steps of a ramp from 1; 0 is the one message that a breaker tries, or a closed
+    breaker without a ramp. In a step, `allowed` messages may move. `depth` is that of the target
+    when the step began, None if it is not known. Attempts after `step_from` belong to the step;
+    returns and failures count after `count_from`. Both are `seq` of attempts. `until` is when the
+    state may change, None if that does not depend on the time.
+    """
+
+    run_id: str
+    phase: RampPhase
+    step: int
+    allowed: int
+    depth: int | None
+    step_from: int
+    count_from: int
+    until: datetime | None
+    why: Reason | None
+    at: datetime
+
 
 ramp_states = Table(
     "ramp_states",
@@ -117,6 +208,28 @@ first message whose return counts.
 
 
 # Table of the changes that runs make to messages when they deliver them.
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRepair:
+    """The changes that a run makes to a message when it puts it, each from and to.
+
+    The original destination is "" for a message without an MQDLH. `length` counts the bytes of the
+    body, which do not change. With a `refusal` the run leaves the message, and archives nothing.
+    """
+
+    message_id: int
+    format_from: str
+    format_to: str
+    ccsid_from: int
+    ccsid_to: int
+    dest_q_from: str
+    dest_q_mgr_from: str
+    target_q: str
+    target_q_mgr: str
+    length: int
+    refusal: Reason | None = None
+
 
 repairs = Table(
     "repairs",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from sqlalchemy import (
@@ -33,6 +35,7 @@ from mqdlq.ledger.tables.columns import (
     target,
 )
 from mqdlq.model import Action, AttemptState, Disposition, Outcome, RestorationState
+from mqdlq.reasons import Reason, Why
 
 messages = Table(
     "messages",
@@ -66,6 +69,31 @@ leases = Table(
 
 HAS_CAUSE: Final = text("cause_id <> ''")
 """The condition of the index of attempts by cause, which a query repeats word for word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of one rule's action on one message, within the unit of work `unit`.
+
+    `mqrc` is the reason code of a failed attempt, else 0. `cause_id` is the cause of the message if
+    a control of the run acts by cause, else "".
+    """
+
+    unit: str
+    run_id: str
+    plan_id: str
+    message_id: int
+    message_key: bytes
+    rule: int
+    attempt_no: int
+    action: Action
+    target_q: str
+    target_q_mgr: str
+    state: AttemptState
+    mqrc: int
+    at: datetime
+    cause_id: str = ""
+
 
 attempts = Table(
     "attempts",
@@ -113,6 +141,9 @@ attempt_states = Table(
 )
 """The view that has each attempt in its current state."""
 
+CopyId = tuple[str, int]
+"""An archived copy: the run that made it, and the message it is of."""
+
 archive = Table(
     "archive",
     metadata,
@@ -125,6 +156,26 @@ archive = Table(
 
 IS_DISCARDED: Final = text("outcome = 'discarded'")
 """The condition of the index of discards; a query that has it word for word can use the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeFact:
+    """How one message ended in one run; `rule` is 0 where no rule decided."""
+
+    message_id: int
+    outcome: Outcome
+    why: Reason
+    rule: int
+    action: str
+    target_q: str
+    target_q_mgr: str
+    at: datetime
+
+    @property
+    def is_only_dry_run(self) -> bool:
+        """Whether nothing but the dry run kept the message's next step from being taken."""
+        return self.outcome is Outcome.NOT_ATTEMPTED and self.why == Why.DRY_RUN()
+
 
 outcomes = Table(
     "outcomes",
@@ -144,6 +195,23 @@ outcomes = Table(
     ),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """How a message had ended in the run `of_run`, as the run `run_id` came to know.
+
+    The earlier run had booked another outcome, since nothing proved this one then.
+    """
+
+    of_run: str
+    message_id: int
+    run_id: str
+    outcome: Outcome
+    target_q: str
+    target_q_mgr: str
+    at: datetime
+
+
 learned = Table(
     "learned",
     metadata,
@@ -158,6 +226,18 @@ learned = Table(
 
 The run `run_id` found the marker of the unit of work that moved it. The recorded outcome stays.
 """
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Settled:
+    """How a message was left: its outcome, and the rule, action and target that decided."""
+
+    outcome: Outcome
+    rule: int
+    action: str
+    target_q: str
+    target_q_mgr: str
+
 
 settled_lots = Table(
     "settled_lots",
@@ -193,6 +273,41 @@ settled_outcomes = Table(
 )
 """How many settled messages of a run's snapshot kept which outcome in the run."""
 
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """A request to restore archived copies: its user, its selection and its target.
+
+    `queue` is the dead-letter queue they were on, and `state_queue` the one whose markers tell
+    what was put. `run_id` is "" for all runs, `message_keys` (hex) empty for all messages,
+    `reason` 0 for every reason. `to_queue_manager` is "" where name resolution is to find it. `why`
+    is the reason or ticket that the user gave.
+    """
+
+    restoration_id: str
+    handler: str
+    who: str
+    queue_manager: str
+    queue: str
+    state_queue: str
+    run_id: str
+    message_keys: tuple[str, ...]
+    reason: int
+    to_queue: str
+    to_queue_manager: str
+    header: bool
+    again: bool
+    dry_run: bool
+    started_at: datetime
+    why: str = ""
+
+    @property
+    def puts_back(self) -> bool:
+        """Whether the messages go back to the queue they were discarded from."""
+        is_here = self.to_queue_manager in {"", self.queue_manager}
+        return is_here and self.to_queue == self.queue
+
+
 restorations = Table(
     "restorations",
     metadata,
@@ -218,6 +333,25 @@ restorations = Table(
 `queue` is the dead-letter queue of the copies.
 `run_id` is "" for all runs, `message_keys` empty for all messages, `reason` 0 for every reason.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class CopyState:
+    """The state of one copy in a restoration; `mqrc` is the reason of a failed put, or 0."""
+
+    run_id: str
+    message_id: int
+    state: RestorationState
+    at: datetime
+    unit: str = ""
+    mqrc: int = 0
+    why: Reason | None = None
+
+    @property
+    def key(self) -> CopyId:
+        """Return the copy."""
+        return self.run_id, self.message_id
+
 
 restoration_states = Table(
     "restoration_states",

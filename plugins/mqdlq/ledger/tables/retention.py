@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+
 from sqlalchemy import (
     Boolean,
     Column,
@@ -15,7 +18,7 @@ from sqlalchemy import (
 )
 
 from mqdlq.ledger.tables.columns import Kind, UtcDateTime, at, decision, metadata, seq
-from mqdlq.model import AuditKind, Outcome
+from mqdlq.model import AuditKind, Outcome, WorkNumber
 
 holds = Table(
     "holds",
@@ -39,6 +42,21 @@ released_holds = Table(
     at(),
 )
 """The holds that no longer apply, with the person who removed them and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """A prune by the policy of a handler, in words; `who` is a person or "the schedule".
+
+    `trusted_until` is the time of the newest record for which that person confirmed the clock.
+    """
+
+    handler: str
+    policy: str
+    who: str
+    at: datetime
+    trusted_until: datetime | None = None
+
 
 prunes = Table(
     "prunes",
@@ -116,6 +134,27 @@ pruned_outcomes = Table(
 
 # Table of the audit: what people did that no other table records.
 
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """One event: a person or program, what they did, when and why.
+
+    `message_key` is hex, "" if the event concerns no single message. `messages` is the number of
+    messages that the event concerns, 0 if it concerns none. `details` are words for people; they
+    never have the content of a message.
+    """
+
+    at: datetime
+    what: AuditKind
+    who: str
+    handler: str = ""
+    run_id: str = ""
+    message_key: str = ""
+    messages: int = 0
+    why: str = ""
+    details: str = ""
+
+
 audit = Table(
     "audit",
     metadata,
@@ -138,6 +177,25 @@ the event concerns no single message; `messages` is 0 if it concerns no number o
 
 
 # Table of the epochs of the ledger, and the high-water mark of each.
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """An epoch of the ledger: its last number, when work took it, and who began the epoch."""
+
+    epoch: int
+    name: str
+    number: int
+    began_at: datetime
+    worked_at: datetime
+    who: str = ""
+    why: str = ""
+
+    @property
+    def last(self) -> WorkNumber:
+        """The number of the last pass or restoration."""
+        return WorkNumber(self.epoch, self.number, self.name)
+
 
 epochs = Table(
     "epochs",

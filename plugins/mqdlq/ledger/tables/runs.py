@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+
 from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
 from mqdlq.ledger.tables.columns import (
@@ -14,7 +17,65 @@ from mqdlq.ledger.tables.columns import (
     of_run,
     seq,
 )
-from mqdlq.model import Outcome, QueueKind
+from mqdlq.model import GIVEN_ACTION, Outcome, QueueKind
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a handler, with the rules it read at its start; they hold to its end.
+
+    `wait_s` is WAIT in seconds: 0 for NO, None for YES. `carry_attempts` says that attempts made
+    by earlier runs count (see DESIGN, "Attempts"), `nul_as_blank` that the rules take NULs for
+    blanks. `hold_while_blocked` keeps attempts while a destination is blocked, `deliver_truncated`
+    delivers what may have been cut, `max_messages_per_unit` bounds a unit of work per destination.
+    `message_keys` (hex) are the only messages to act on; none means all. `started_by` is who or
+    what has started it, in words: "alice in Airflow", "the schedule"; "" for a run of a version
+    that did not record it. `started_by_user` is the name of the user as Airflow knows it, "" where
+    no user has started the run or the user is not known. `why` is the reason or ticket given.
+    `controls` is JSON: the controls of the handler when the run started.
+    `queue_kind` says which messages the rules act on. `repair` is JSON: what the run changes of the
+    messages that its given action puts, "" for nothing.
+    """
+
+    run_id: str
+    handler: str
+    dag_run_id: str
+    run_type: str
+    queue_manager: str
+    queue: str
+    state_queue: str
+    rules_source: str
+    rules_digest: str
+    rules_text: str
+    retry_interval_s: int
+    wait_s: int | None
+    carry_attempts: bool
+    dry_run: bool
+    max_run_time_s: int
+    started_at: datetime
+    nul_as_blank: bool = False
+    hold_while_blocked: bool = False
+    deliver_truncated: bool = False
+    max_messages_per_unit: int = 128
+    max_plan_age_s: int = 86_400
+    message_keys: tuple[str, ...] = ()
+    started_by: str = ""
+    started_by_user: str = ""
+    why: str = ""
+    controls: str = "{}"
+    queue_kind: QueueKind = QueueKind.DEAD_LETTER
+    repair: str = ""
+
+    @property
+    def has_given_action(self) -> bool:
+        """Whether one action is given for the named messages, in place of a rules table."""
+        return self.rules_source == GIVEN_ACTION
+
+    @property
+    def named(self) -> frozenset[bytes]:
+        """The keys in `message_keys` as the snapshot holds them; empty where all are meant."""
+        return frozenset(bytes.fromhex(key) for key in self.message_keys)
+
 
 runs = Table(
     "runs",
@@ -67,6 +128,21 @@ failures = Table(
 A restoration has its failures here, too, by its id.
 """
 
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The state of a queue that a run saw: whether there was work, and the reason in words.
+
+    `max_depth` is MAXDEPTH, None if the queue was not inquired.
+    """
+
+    depth: int
+    is_work: bool
+    why: str
+    at: datetime
+    max_depth: int | None = None
+
+
 looks = Table(
     "looks",
     metadata,
@@ -82,6 +158,22 @@ looks = Table(
 
 `max_depth` is MAXDEPTH; null in a look that did not inquire the queue.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSnapshot:
+    """A snapshot that a run works on: where it is, and how many messages it has.
+
+    `settled` of them have compact rows.
+    """
+
+    run_id: str
+    snapshot_id: str
+    location: str
+    messages: int
+    taken_at: datetime
+    settled: int = 0
+
 
 snapshots = Table(
     "snapshots",
@@ -119,6 +211,18 @@ causes = Table(
 A row without `cause_id` and `dest_q_name` has messages of several destinations.
 """
 
+
+@dataclass(frozen=True, slots=True)
+class AcceptedPlan:
+    """The plan that a run acts by, and where it is."""
+
+    run_id: str
+    plan_id: str
+    plan_hash: str
+    location: str
+    accepted_at: datetime
+
+
 plans = Table(
     "plans",
     metadata,
@@ -128,6 +232,24 @@ plans = Table(
     Column("location", Text, nullable=False),
     at("accepted_at"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The question about a plan, and the answer, if there is one.
+
+    `decision` is "asked", "approved" or "rejected", `who` the person who answered ("nobody" for a
+    silence that counts as an answer), `guards` the names of the guards that asked, `why` the
+    comment of the person.
+    """
+
+    plan_hash: str
+    guards: tuple[str, ...]
+    decision: str
+    who: str
+    at: datetime
+    why: str = ""
+
 
 approvals = Table(
     "approvals",
@@ -151,6 +273,24 @@ passes = Table(
     at("started_at"),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """The counts of a run's last browse, compared with its bookings.
+
+    `seen` messages of the run were on the queue; `returned` messages were on it although booked as
+    departed; `arrived` messages were on it and are not the run's. `next_pass_at` is when the pass
+    that the run left to the next run was due, None if it left none.
+    """
+
+    depth: int
+    seen: int
+    returned: int
+    arrived: int
+    at: datetime
+    next_pass_at: datetime | None = None
+
+
 sightings = Table(
     "sightings",
     metadata,
@@ -169,6 +309,27 @@ sightings = Table(
 `oldest_left` is the time since when the oldest remaining message is on the queue, which the report
 finds; null: none.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedVerdict:
+    """The verdict of a run's report, and its numbers, so that a list of runs need not count.
+
+    `verdict`, `headline` and `why` are those of the report. `messages` (of the snapshot) and
+    `adds_up` are None without a snapshot. `attention` messages need attention. The times are those
+    from arrival to departure of the messages that departed, in seconds, None if none did.
+    """
+
+    verdict: str
+    headline: str
+    why: str
+    messages: int | None
+    adds_up: bool | None
+    attention: int
+    resolution_median_s: float | None
+    resolution_p90_s: float | None
+    at: datetime
+
 
 verdicts = Table(
     "verdicts",

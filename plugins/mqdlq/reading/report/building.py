@@ -8,7 +8,8 @@ from dataclasses import fields, replace
 from datetime import datetime
 
 from mqdlq.failures import Failure, left_no_word
-from mqdlq.ledger import Ledger, SinceSnapshot
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
 from mqdlq.reading.report.commands import with_commands
 from mqdlq.reading.report.expiry import count_expired
 from mqdlq.reading.report.grouping import gather

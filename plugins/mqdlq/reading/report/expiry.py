@@ -12,7 +12,8 @@ from mqdlq import lake
 from mqdlq.causes import CauseCounter, find_cause
 from mqdlq.errors import HandlerError, LakeError
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.reading.report.message_outcomes import Message
 from mqdlq.reading.report.report_records import ExpiringCause, Expiry
 from mqdlq.reading.report.report_sources import Sources

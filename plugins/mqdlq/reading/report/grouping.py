@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from mqdlq.causes import CauseCounter, CountedCause, find_cause
-from mqdlq.ledger import Ledger, RunCounts
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.run_messages import RunCounts
 from mqdlq.model import DEPARTED, MessageClass
 from mqdlq.reading.report.expiry import ExpiryForecast, Horizon, find_horizon
 from mqdlq.reading.report.message_outcomes import Message, UnreadableError, messages_of

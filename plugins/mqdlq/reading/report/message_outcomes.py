@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import full_rows_of_settled, settled_rows, snapshot_rows
-from mqdlq.ledger import Attempt, BrowseOrderReader, Ledger, Listed, OutcomeFact, Settled
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.messages import BrowseOrderReader, Listed
+from mqdlq.ledger.tables.messages import Attempt, OutcomeFact, Settled
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.reading.report.report_records import MessageFacts
 from mqdlq.reading.report.report_sources import SNAPSHOT_UNREADABLE, Sources

@@ -21,7 +21,11 @@ from mqdlq import directories
 from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.failures import Failure
 from mqdlq.lake.storage import make_directory, new_file
-from mqdlq.ledger import HistoryRow, HistoryTotal, Ledger, RecordedVerdict, Settled
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.messages import HistoryRow
+from mqdlq.ledger.retention import HistoryTotal
+from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.runs import RecordedVerdict
 from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import all_failures, ordered, read_report

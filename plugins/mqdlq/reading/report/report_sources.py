@@ -18,7 +18,10 @@ from mqdlq.lake import (
     read_manifest,
     settled_rows,
 )
-from mqdlq.ledger import Ledger, Look, Run, Settled, Sighting, SinceSnapshot
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
+from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.runs import Look, Run, Sighting
 from mqdlq.model import Outcome
 from mqdlq.reading.report.report_records import PlanFacts, SnapshotFacts
 from mqdlq.rules import check

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from mqdlq.constants import reason_text
-from mqdlq.ledger import Ledger, Settled, TriedCount
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.run_messages import TriedCount
+from mqdlq.ledger.tables.messages import Settled
 from mqdlq.model import Action, AttemptState, Outcome
 from mqdlq.reading.report.report_records import FailedRule, RuleRow
 from mqdlq.reading.report.report_sources import NO_RULE, Sources

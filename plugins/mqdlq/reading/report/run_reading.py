@@ -12,7 +12,8 @@ from mqdlq.causes import generalize
 from mqdlq.controls.loops.round_trips import return_rows
 from mqdlq.controls.ramp.report import ramp_rows
 from mqdlq.controls.repair.changes import repair_rows
-from mqdlq.ledger import Ledger, RunCounts, TriedCount
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.run_messages import RunCounts, TriedCount
 from mqdlq.model import AttemptState
 from mqdlq.reading.report.report_records import Account, RunReading, TimelinePoint
 from mqdlq.reading.report.report_sources import Sources

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mqdlq.failures import Failure
-from mqdlq.ledger import Sighting
+from mqdlq.ledger.tables.runs import Sighting
 from mqdlq.model import DEPARTED, Action, Outcome, Trait, Verdict
 from mqdlq.reading.report.report_records import Account, LastBrowse
 from mqdlq.reading.report.report_sources import Sources

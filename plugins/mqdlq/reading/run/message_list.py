@@ -15,7 +15,10 @@ import pyarrow.compute as pc
 from mqdlq.errors import LakeError
 from mqdlq.lake import SnapshotManifest, read_manifest, settled_rows
 from mqdlq.lake.row_search import is_one_of, is_within, places_of_rows, search_rows
-from mqdlq.ledger import Ledger, Listed, OutcomeFact, OutcomeFilter
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.messages import Listed
+from mqdlq.ledger.reading.run_messages import OutcomeFilter
+from mqdlq.ledger.tables.messages import OutcomeFact
 from mqdlq.model import Outcome
 from mqdlq.reading.filters import Presence, RowFilter, RunMessageFilter, conditions_of
 from mqdlq.reading.report.message_outcomes import ROW_COLUMNS, message_of, why_settled

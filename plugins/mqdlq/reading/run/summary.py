@@ -12,7 +12,8 @@ from datetime import datetime
 
 from mqdlq.errors import LakeError
 from mqdlq.failures import Failure
-from mqdlq.ledger import Ledger, RunCounts
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.run_messages import RunCounts
 from mqdlq.model import Outcome, Trait, Verdict
 from mqdlq.reading.filters import RowFilter
 from mqdlq.reading.report.report_files import failures_behind

@@ -12,7 +12,8 @@ from typing import Final
 
 from mqdlq import directories
 from mqdlq.lake import planned_messages, settled_rows, snapshot_rows
-from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Look, Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
 from mqdlq.stages.backfill.merged_snapshot import drop_pruned, read_message_keys
 from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window

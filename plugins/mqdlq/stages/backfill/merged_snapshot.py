@@ -25,7 +25,8 @@ from mqdlq.lake import (
     snapshot_rows,
     snapshot_stands,
 )
-from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Look, Run, TakenSnapshot
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import find_unstored

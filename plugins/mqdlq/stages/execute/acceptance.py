@@ -7,7 +7,8 @@ from datetime import datetime
 
 from mqdlq.errors import ExecutionError
 from mqdlq.lake import PlanDescription, plan_directory, planned_messages, read_plan, settled_places
-from mqdlq.ledger import AcceptedPlan, Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import AcceptedPlan, Run
 from mqdlq.plan import plan_hash
 from mqdlq.reasons import Reason, Why
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.controls.work import Planned, PlannedAttempt
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.ledger import Attempt, OutcomeFact
+from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
 from mqdlq.model import Action, AttemptState, Destination, Outcome, WorkNumber
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Marker

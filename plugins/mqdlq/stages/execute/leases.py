@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from mqdlq.controls.work import WorkItem, WorkList
-from mqdlq.ledger import OutcomeFact
+from mqdlq.ledger.tables.messages import OutcomeFact
 from mqdlq.model import Outcome
 from mqdlq.reasons import Why
 from mqdlq.resources import Execution

@@ -12,7 +12,8 @@ from typing import Any
 from mqdlq.controls.repair.changes import describe_changes
 from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.lake import snapshot_rows
-from mqdlq.ledger import Attempt, BrowseOrderReader, OutcomeFact
+from mqdlq.ledger.messages import BrowseOrderReader
+from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
 from mqdlq.model import Action, Destination, Disposition, Outcome, Step
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME

@@ -11,7 +11,8 @@ from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.errors import ExecutionError
 from mqdlq.lake import plan_directory, planned_messages, snapshot_rows
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Action, AttemptState, PlannedMessage, Step
 from mqdlq.plan import plan_hash
 from mqdlq.reasons import Reason, Why

@@ -20,7 +20,11 @@ import pyarrow.compute as pc
 
 from mqdlq.controls.work import WorkItem
 from mqdlq.lake import settled_rows, snapshot_rows
-from mqdlq.ledger import BrowseOrderReader, Ledger, NewlySettled, OutcomeFact, Run, Settled
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.messages import BrowseOrderReader
+from mqdlq.ledger.snapshots import NewlySettled
+from mqdlq.ledger.tables.messages import OutcomeFact, Settled
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Action, Disposition, Outcome
 
 _BATCH_SIZE = 500

@@ -12,7 +12,9 @@ from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkList
 from mqdlq.errors import AccountError, ExecutionError
 from mqdlq.lake import read_manifest
-from mqdlq.ledger import BrowseOrderReader, OutcomeFact, Settled, Sighting, TakenSnapshot
+from mqdlq.ledger.messages import BrowseOrderReader
+from mqdlq.ledger.tables.messages import OutcomeFact, Settled
+from mqdlq.ledger.tables.runs import Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect

@@ -11,7 +11,9 @@ from typing import NamedTuple
 from mqdlq.errors import LakeError
 from mqdlq.lake.archive import Copy, read_copies
 from mqdlq.lake.files import MissingFileError
-from mqdlq.ledger import ArchivedCopy, CopyId, CopyState, Epoch, Restoration
+from mqdlq.ledger.archive import ArchivedCopy
+from mqdlq.ledger.tables.messages import CopyId, CopyState, Restoration
+from mqdlq.ledger.tables.retention import Epoch
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.reasons import Reason, Why

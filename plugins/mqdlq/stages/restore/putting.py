@@ -13,7 +13,8 @@ from typing import ClassVar
 from mqdlq.constants import MQRC
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2, following_ccsid, walk
 from mqdlq.lake.archive import Copy
-from mqdlq.ledger import ArchivedCopy, CopyState, Restoration
+from mqdlq.ledger.archive import ArchivedCopy
+from mqdlq.ledger.tables.messages import CopyState, Restoration
 from mqdlq.model import Destination, PutAuthority, RestorationState, WorkNumber
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker

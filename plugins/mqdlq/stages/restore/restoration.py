@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass
 from mqdlq.constants import reason_text
 from mqdlq.errors import AccountError, MalformedHeaderError
 from mqdlq.lake.works import record_restoration
-from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.archive import ArchivedCopy
+from mqdlq.ledger.tables.messages import CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
 from mqdlq.reasons import Reason, Why, words_of

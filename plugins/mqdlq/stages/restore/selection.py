@@ -12,7 +12,9 @@ from mqdlq.constants import reason_text
 from mqdlq.errors import MalformedHeaderError, RestoreError
 from mqdlq.handlers import Handler
 from mqdlq.lake.archive import Copy
-from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.archive import ArchivedCopy
+from mqdlq.ledger.tables.messages import CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.reasons import Reason, Why
 from mqdlq.rules import RulesError, parse

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from mqdlq.errors import QueueManagerError
 from mqdlq.failures import describe
 from mqdlq.handlers import Handler
-from mqdlq.ledger import Look, Run
+from mqdlq.ledger.tables.runs import Look, Run
 from mqdlq.resources import Resources
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import (

@@ -13,7 +13,7 @@ from typing import Any, Final
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger import Run
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.work_detection import Watch
 

@@ -11,7 +11,9 @@ from typing import Final
 
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
-from mqdlq.ledger import LastAccount, Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.runs import LastAccount
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.rules import parse, treatment_changes
 
 log = logging.getLogger(__name__)

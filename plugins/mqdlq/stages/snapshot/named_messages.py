@@ -10,7 +10,7 @@ from typing import Final
 
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
-from mqdlq.ledger import Run
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.plan import needs_a_dlh
 from mqdlq.rules import parse

@@ -26,7 +26,8 @@ from mqdlq.headers import (
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
 from mqdlq.headers.representation import parse_gmt
 from mqdlq.lake.schema import FILLED_FOR_RULES, HEADERS
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.rules import RulesTable, table_with

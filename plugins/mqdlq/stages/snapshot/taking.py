@@ -18,7 +18,8 @@ from mqdlq.controls.evidence.checks import browse_stream, check_statistics, reco
 from mqdlq.headers import message_key
 from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest
 from mqdlq.lake.schema import SETTLED
-from mqdlq.ledger import Ledger, Run, TakenSnapshot
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Run, TakenSnapshot
 from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect

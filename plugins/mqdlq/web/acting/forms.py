@@ -12,8 +12,10 @@ from uuid import uuid4
 from fastapi import Depends, Request
 
 from mqdlq.errors import MqDlqError
-from mqdlq.ledger import Approval, AuditEvent, Ledger, Run
+from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.audit import AuditFilter
+from mqdlq.ledger.tables.retention import AuditEvent
+from mqdlq.ledger.tables.runs import Approval, Run
 from mqdlq.model import AuditKind
 from mqdlq.reading.filters import FilterError, MessageFilter
 from mqdlq.stages.second_person import GUARD, find_fault_of_approver

@@ -10,14 +10,9 @@ from math import ceil
 from typing import Annotated, Final
 
 from mqdlq.causes import Cause, Kind
-from mqdlq.ledger import (
-    CauseHistory,
-    CauseSighting,
-    CausesOverTime,
-    CauseState,
-    HandledQueue,
-    Ledger,
-)
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.causes import CauseHistory, CauseSighting, CausesOverTime, CauseState
+from mqdlq.ledger.reading.handled_queues import HandledQueue
 from mqdlq.reading.cause_profiles import NO_RULE, CauseProfile
 from mqdlq.reading.filters import PageNumber, Period, Reason, Text, choice
 from mqdlq.reading.report.report_sources import WrittenRule

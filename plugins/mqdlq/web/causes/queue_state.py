@@ -10,15 +10,10 @@ from functools import lru_cache
 from typing import Final
 
 from mqdlq.errors import LakeError
-from mqdlq.ledger import (
-    HandledQueue,
-    Ledger,
-    Run,
-    SettledSince,
-    Sighting,
-    SinceSnapshot,
-    TakenSnapshot,
-)
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.handled_queues import HandledQueue
+from mqdlq.ledger.reading.later_outcomes import SettledSince, SinceSnapshot
+from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
 from mqdlq.reading.cause_profiles import MOST_MESSAGES, SnapshotProfile, profile_causes
 from mqdlq.reading.report.report_sources import WrittenRule, written_rules
 from mqdlq.rules import RulesTable, check

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from mqdlq.ledger import CauseSighting, HandledQueue, Ledger
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.causes import CauseSighting
+from mqdlq.ledger.reading.handled_queues import HandledQueue
 from mqdlq.model import Outcome
 from mqdlq.reading.report.report_sources import WrittenRule, written_rules
 from mqdlq.web.causes.listing import CauseRow, read_rows

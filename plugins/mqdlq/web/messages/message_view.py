@@ -15,16 +15,12 @@ from mqdlq.handlers import load_handler
 from mqdlq.headers.ccsid import UTF_16, following_ccsid, text_codec
 from mqdlq.lake.archive import file_in_lake, find_copy
 from mqdlq.lake.schema import HEADERS
-from mqdlq.ledger import (
-    UNKNOWN_MESSAGE,
-    ArchivedCopy,
-    AuditEvent,
-    AuditFilter,
-    KnownSnapshot,
-    Ledger,
-    MessageHistory,
-    MessageState,
-)
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.archive import ArchivedCopy
+from mqdlq.ledger.reading.audit import AuditFilter
+from mqdlq.ledger.reading.message_history import MessageHistory
+from mqdlq.ledger.reading.message_states import UNKNOWN_MESSAGE, KnownSnapshot, MessageState
+from mqdlq.ledger.tables.retention import AuditEvent
 from mqdlq.model import AuditKind, Outcome
 from mqdlq.reading.explanations import RULES_APPLY_TO, ExplainedRule, explained_rules
 from mqdlq.reading.filters import MessageFilter, ShownHeader, shown_headers

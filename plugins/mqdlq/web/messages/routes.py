@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from mqdlq.ledger import KnownSnapshot, MessageKeyError
+from mqdlq.ledger.reading.message_keys import MessageKeyError
+from mqdlq.ledger.reading.message_states import KnownSnapshot
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import DOWNLOADED, iterate_messages
 from mqdlq.reading.find_files import FORMS, found_file

@@ -10,7 +10,11 @@ from typing import Final
 
 from mqdlq.causes import CountedCause
 from mqdlq.failures import Failure
-from mqdlq.ledger import Approval, Ledger, ListedRun, PrunedOutcome, Restoration, Run
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.runs import ListedRun
+from mqdlq.ledger.retention import PrunedOutcome
+from mqdlq.ledger.tables.messages import Restoration
+from mqdlq.ledger.tables.runs import Approval, Run
 from mqdlq.model import Outcome, RestorationState
 from mqdlq.reading.report import Verdict, read_sources
 from mqdlq.reading.report.rendering.components import Lane, Segment, account_bar, lanes

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Final
 
-from mqdlq.ledger import NO_REPORT, EntryKind, Ledger, ListedRun, RunFilter
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.run_entries import NO_REPORT, EntryKind, RunFilter
+from mqdlq.ledger.reading.runs import ListedRun
 from mqdlq.model import Outcome
 from mqdlq.reading.filters import (
     PRESENCE_WORDS,

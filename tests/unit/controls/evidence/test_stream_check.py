@@ -12,7 +12,8 @@ import pytest
 from mqdlq.controls.evidence import checks
 from mqdlq.controls.evidence.report import evidence_in_words
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.ledger import EvidenceCheck, Run
+from mqdlq.ledger.tables.controls import EvidenceCheck
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Verdict
 from mqdlq.reading.report import Report, read_report, render_text
 from mqdlq.stages.execute import make_pass, settle

@@ -11,8 +11,8 @@ from mqdlq.controls.loops.control import ReturnedMessages
 from mqdlq.controls.loops.round_trips import find_round_trips, return_in_words
 from mqdlq.controls.work import WorkList
 from mqdlq.headers import IDENTITY_PREFIX
-from mqdlq.ledger import Departure
-from mqdlq.ledger.retention.erasure import erase_run
+from mqdlq.ledger.controls import Departure
+from mqdlq.ledger.retention import erase_run
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.reading.report import read_report, render_text

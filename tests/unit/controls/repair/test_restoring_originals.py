@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from mqdlq.cli import app
-from mqdlq.ledger import Protection
+from mqdlq.ledger.retention import Protection
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.retention import Pruner
 from tests.support.restorations import reasons, restore_and_count

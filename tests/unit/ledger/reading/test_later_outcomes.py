@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.ledger import LaterCount
+from mqdlq.ledger.reading.later_outcomes import LaterCount
 from mqdlq.model import Outcome
 from tests.support.world import World
 

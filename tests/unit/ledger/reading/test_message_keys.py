@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.airflow import params
 from mqdlq.handlers import Handler
-from mqdlq.ledger import MessageKeyError
+from mqdlq.ledger.reading.message_keys import MessageKeyError
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import find_messages
 from mqdlq.stages.restore import RestoreRequest

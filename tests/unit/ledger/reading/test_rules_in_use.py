@@ -8,18 +8,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mqdlq.ledger import (
-    Ledger,
-    Prune,
-    RecordedVerdict,
-    RuleAttempt,
-    RuleUse,
-    Settled,
-    Sighting,
-    TablePeriod,
-    TakenSnapshot,
-    open_ledger,
-)
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.reading.rules import RuleAttempt, RuleUse, TablePeriod
+from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.retention import Prune
+from mqdlq.ledger.tables.runs import RecordedVerdict, Sighting, TakenSnapshot
 from mqdlq.model import GIVEN_ACTION, AttemptState, Outcome
 from tests.unit.ledger.test_ledger import NOON, accept, attempt, outcome, run
 

@@ -9,20 +9,11 @@ from datetime import timedelta
 import pytest
 
 from mqdlq.failures import Failure
-from mqdlq.ledger import (
-    NO_REPORT,
-    Approval,
-    EntryKind,
-    Ledger,
-    Look,
-    Prune,
-    RecordedVerdict,
-    RunFilter,
-    Settled,
-    Sighting,
-    TakenSnapshot,
-    open_ledger,
-)
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.reading.run_entries import NO_REPORT, EntryKind, RunFilter
+from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.retention import Prune
+from mqdlq.ledger.tables.runs import Approval, Look, RecordedVerdict, Sighting, TakenSnapshot
 from mqdlq.model import Outcome
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, outcome, run
 from tests.unit.ledger.test_restorations import RESTORATION

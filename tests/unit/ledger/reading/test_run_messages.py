@@ -9,15 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from mqdlq.ledger import (
-    Learned,
-    Ledger,
-    OutcomeFact,
-    OutcomeFilter,
-    Settled,
-    TriedCount,
-    open_ledger,
-)
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.reading.run_messages import OutcomeFilter, TriedCount
+from mqdlq.ledger.tables.messages import Learned, OutcomeFact, Settled
 from mqdlq.model import Action, AttemptState, Outcome
 from mqdlq.reasons import Why
 from tests.unit.ledger.test_ledger import NOON, accept, attempt, outcome, run

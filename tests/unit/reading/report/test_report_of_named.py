@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from mqdlq.ledger import Run
+from mqdlq.ledger.tables.runs import Run
 from mqdlq.reading.report import (
     Report,
     read_report,

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from mqdlq.lake import PlanDescription, finish_plan, plan_directory, start_plan
-from mqdlq.ledger import Ledger, Look
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Look
 from mqdlq.model import Outcome
 from mqdlq.reading.report import Report, Verdict
 from mqdlq.reading.report.rendering.text_report import render_text

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from mqdlq.lake import PlanDescription, StepCount, finish_plan, plan_directory, start_plan
-from mqdlq.ledger import AcceptedPlan, Ledger
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import AcceptedPlan
 from mqdlq.model import Outcome
 from mqdlq.reading.run.plan_matrix import MANY_TARGETS, PlanMatrix, plan_matrix
 from mqdlq.reading.run.summary import summarize_run

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.ledger import Ledger, Look
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.runs import Look
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.reading.report import Verdict, read_report, write_report
 from mqdlq.reading.run.summary import summarize_run

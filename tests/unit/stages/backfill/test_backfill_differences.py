@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq import lake
 from mqdlq.lake import SnapshotManifest, snapshot_rows
-from mqdlq.ledger import Run, TakenSnapshot
+from mqdlq.ledger.tables.runs import Run, TakenSnapshot
 from mqdlq.stages.backfill.backfill_differences import Difference, find_differences
 from mqdlq.stages.backfill.merged_snapshot import drop_pruned, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle

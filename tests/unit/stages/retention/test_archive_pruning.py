@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mqdlq.lake.archive import read_back
-from mqdlq.ledger import CopyState, Hold
-from mqdlq.ledger.tables.messages import attempts
+from mqdlq.ledger.retention import Hold
+from mqdlq.ledger.tables.messages import CopyState, attempts
 from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.stages.execute import make_pass, settle

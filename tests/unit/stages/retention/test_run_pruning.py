@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from mqdlq.errors import LedgerError
-from mqdlq.ledger import Approval
-from mqdlq.ledger.retention import erasure
+from mqdlq.ledger import retention
 from mqdlq.ledger.tables import metadata
 from mqdlq.ledger.tables.messages import attempts, outcomes
+from mqdlq.ledger.tables.runs import Approval
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.postgresql import ledger_url_fixture
@@ -347,7 +347,7 @@ def test_a_prune_of_many_messages_takes_several_transactions(world: World, rules
     deliver(world, b"new")
     forget_snapshots(world)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(erasure, "KEYS_AT_ONCE", 2)
+        patch.setattr(retention, "KEYS_AT_ONCE", 2)
         prune_now(world, archive=10, runs=10)
 
     assert rows_of(world, "run-1") == {"pruned_runs", "pruned_outcomes"}

@@ -8,7 +8,9 @@ from datetime import timedelta
 import pytest
 
 from mqdlq.errors import MqDlqError
-from mqdlq.ledger import EntryKind, Ledger, ListedRun
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.run_entries import EntryKind
+from mqdlq.ledger.reading.runs import ListedRun
 from mqdlq.model import Outcome
 from mqdlq.reading.report import write_report
 from mqdlq.web.rules import RulesPage, diff_tables, show_rules

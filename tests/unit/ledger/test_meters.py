@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mqdlq.ledger import Ledger, Meter, Rate, Reservation, open_ledger
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.controls import Reservation
+from mqdlq.ledger.tables.controls import Meter, Rate
 from tests.support.postgresql import ledger_url_fixture
 
 __all__ = ["ledger_url_fixture"]

@@ -1,1 +1,0 @@
-"""Repositories of the controls that hold messages back, and of checks by evidence."""
