@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from mqdlq.errors import MqDlqError
+from mqdlq.mqi import transports
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.mqi.connecting import transports
 from tests.proof.cells import CLIENTS, PROOFS
 from tests.proof.queue_managers import KILLS, QUEUE_MANAGER, prepare_embedded
 from tests.proof.results import FILE, Counts, Result

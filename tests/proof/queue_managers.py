@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import embedded_mq
+from mqdlq.mqi import transports
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.mqi.connecting import transports
 from tests.support.paths import ROOT
 from tests.support.world import World
 

@@ -16,8 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
 import embedded_mq
 from mqdlq.mqi.client import import_client
-from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.mqi.connecting.options import connect_arguments
+from mqdlq.mqi.connect import ConnectionSettings, connect_arguments
 from tests.proof.cells import CLIENTS
 from tests.proof.queue_managers import CHANNELS, settings_of_user
 from tests.support.paths import ROOT

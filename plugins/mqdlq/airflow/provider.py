@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from mqdlq.mqi.client import CLIENT_NAMES
-from mqdlq.mqi.connecting.settings import LENGTHS, RECONNECT, TRANSPORTS
+from mqdlq.mqi.connection_settings import LENGTHS, RECONNECT, TRANSPORTS
 
 
 def provider_info() -> dict[str, Any]:

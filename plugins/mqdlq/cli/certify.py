@@ -18,7 +18,7 @@ from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import MqDlqError
 from mqdlq.local.connection_store import find_settings
 from mqdlq.mqi.connect import QueueManager, connect
-from mqdlq.mqi.connecting.settings import ConnectionSettings
+from mqdlq.mqi.connection_settings import ConnectionSettings
 from mqdlq.tools import certify as stage
 from mqdlq.tools.certify import Certification, Finding, Verdict
 

@@ -16,8 +16,7 @@ import click
 from mqdlq.cli.airflow import become
 from mqdlq.cli.parameters import Argument, Option
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
-from mqdlq.mqi.connecting.defining import define_connection
+from mqdlq.mqi.airflow_connections import AirflowConnection, define_connection
 
 USAGE: Final = 2
 LONGEST_PASSWORD: Final = 4096

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mqdlq.mqi.connecting import transports
+from mqdlq.mqi import transports
 
 OURS, THEIRS = "mqdlq qm", "embedded-mq"
 

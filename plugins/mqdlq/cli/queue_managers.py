@@ -12,10 +12,10 @@ from mqdlq import directories
 from mqdlq.cli.parameters import Option
 from mqdlq.constants import MQRC
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, QueueManagerError
+from mqdlq.mqi import transports
+from mqdlq.mqi.airflow_connections import AirflowConnection, environment_connections
 from mqdlq.mqi.connect import QueueManager, connect
-from mqdlq.mqi.connecting import transports
-from mqdlq.mqi.connecting.airflow_connections import AirflowConnection, environment_connections
-from mqdlq.mqi.connecting.settings import ConnectionSettings
+from mqdlq.mqi.connection_settings import ConnectionSettings
 
 PASSWORD: Final = "MQDLQ_PASSWORD"  # noqa: S105 (the variable's name)
 _NOT_THERE: Final = (MQRC["MQRC_Q_MGR_NAME_ERROR"], MQRC["MQRC_Q_MGR_NOT_AVAILABLE"])

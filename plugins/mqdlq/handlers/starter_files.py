@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mqdlq.errors import HandlerError
 from mqdlq.handlers.configuration import name_fault
-from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
+from mqdlq.mqi.airflow_connections import AirflowConnection
 
 DAG_FILE: Final = "mq_dlq.py"
 HANDLERS: Final = "handlers"

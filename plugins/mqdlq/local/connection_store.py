@@ -18,8 +18,8 @@ from mqdlq.errors import ConnectionSettingsError, HomeError, MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.local.environment import names_airflow, names_metadata, selected_environment
 from mqdlq.mqi import permissions
-from mqdlq.mqi.connecting.airflow_connections import AirflowConnection, environment_connections
-from mqdlq.mqi.connecting.settings import ConnectionSettings
+from mqdlq.mqi.airflow_connections import AirflowConnection, environment_connections
+from mqdlq.mqi.connection_settings import ConnectionSettings
 
 USAGE = 2
 STATE_QUEUE = str(Handler.model_fields["state_queue"].default)

@@ -21,8 +21,8 @@ import click
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError, QueueManagerError
 from mqdlq.headers import DeadLetterHeader
+from mqdlq.mqi import transports
 from mqdlq.mqi.connect import MQCC_FAILED, ConnectionSettings, QueueManager, connect
-from mqdlq.mqi.connecting import transports
 
 QUEUE_MANAGER = "QM1"
 DEFINITIONS = Path(__file__).with_name("demo.mqsc")

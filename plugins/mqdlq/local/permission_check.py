@@ -30,9 +30,9 @@ from mqdlq.ledger import open_ledger
 from mqdlq.local.connection_store import read_settings
 from mqdlq.model import Action, PutAuthority
 from mqdlq.mqi import permissions
+from mqdlq.mqi.client import printable_name
 from mqdlq.mqi.connect import QueueManager, connect
-from mqdlq.mqi.evidence.depth_events import describe_disabled_events
-from mqdlq.mqi.hints import printable_name
+from mqdlq.mqi.evidence import describe_disabled_events
 from mqdlq.mqi.state_queue import browse_markers
 from mqdlq.rules import Rule, RulesTable, parse
 from mqdlq.stages.older_ledger import require_known_markers, require_newest_ledger

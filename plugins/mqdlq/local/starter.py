@@ -37,15 +37,16 @@ from mqdlq.handlers.starter_files import (
 )
 from mqdlq.local import connection_store, demo
 from mqdlq.local.environment import names_airflow
-from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.mqi.connecting import transports
-from mqdlq.mqi.connecting.airflow_connections import (
+from mqdlq.mqi import transports
+from mqdlq.mqi.airflow_connections import (
     CONNECTION_TYPE,
     EXTRAS,
     AirflowConnection,
+    check_id,
+    define_connection,
     environment_connections,
 )
-from mqdlq.mqi.connecting.defining import check_id, define_connection
+from mqdlq.mqi.connect import ConnectionSettings, connect
 
 DRY_RUN: Final = shlex.quote(json.dumps({"dry_run": True}))
 SPARK: Final = (

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import QueueManagerError
 from mqdlq.model import LONGEST_PROPERTY
+from mqdlq.mqi.client import Client
 from mqdlq.mqi.connect import QueueManager
 
 HEADER_ONLY = 172
@@ -42,6 +43,15 @@ class BrowsedMessage(NamedTuple):
         return f"<Browsed {self.total_length} bytes>"
 
 
+def get_options(client: Client, options: int) -> Any:
+    """Return an MQGMO for a get or a browse that matches any message and does not wait."""
+    constants = client.CMQC
+    gmo = client.packed.GMO()
+    gmo.Options = options | constants.MQGMO_FAIL_IF_QUIESCING | constants.MQGMO_NO_WAIT
+    gmo.MatchOptions = constants.MQMO_NONE
+    return gmo
+
+
 def message_options(queue_manager: QueueManager, options: int, handle: Any) -> Any:
     """Return the MQGMO for `options` that returns message properties in `handle`.
 
@@ -49,14 +59,7 @@ def message_options(queue_manager: QueueManager, options: int, handle: Any) -> A
     Properties go to a message handle, as in IBM's handler.
     """
     client = queue_manager.client
-    gmo = client.packed.GMO()
-    gmo.Options = (
-        options
-        | client.CMQC.MQGMO_PROPERTIES_IN_HANDLE
-        | client.CMQC.MQGMO_FAIL_IF_QUIESCING
-        | client.CMQC.MQGMO_NO_WAIT
-    )
-    gmo.MatchOptions = client.CMQC.MQMO_NONE
+    gmo = get_options(client, options | client.CMQC.MQGMO_PROPERTIES_IN_HANDLE)
     gmo.MsgHandle = handle.msg_handle
     return gmo
 
@@ -143,7 +146,9 @@ class BrowseCursor:
             if cut.reason == MQRC["MQRC_NO_MSG_AVAILABLE"]:
                 return None
             if cut.reason != MQRC["MQRC_TRUNCATED_MSG_ACCEPTED"]:
-                raise self._error(cut) from cut
+                subject, text = f"queue {self.name}", reason_text(cut.reason)
+                verb = "MQGET (browse)"
+                raise QueueManagerError(verb, subject, cut.comp, cut.reason, text) from cut
             body, total = cut.message, cut.original_length
         found = self._read_properties() if self._properties else _NO_PROPERTIES
         return BrowsedMessage(bytes(descriptor.packed), bytes(body), total, gmo.MsgToken, found)
@@ -184,12 +189,6 @@ class BrowseCursor:
             raise
         return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
-    def _error(self, error: Any) -> QueueManagerError:
-        text = reason_text(error.reason)
-        return QueueManagerError(
-            "MQGET (browse)", f"queue {self.name}", error.comp, error.reason, text
-        )
-
     def has_properties(self) -> bool:
         """Return whether the last browsed message has message properties (MQINQMP)."""
         client = self.queue_manager.client
@@ -202,3 +201,38 @@ class BrowseCursor:
             if error.reason != MQRC["MQRC_PROPERTY_VALUE_TOO_BIG"]:
                 raise
         return True
+
+
+# Browse or get whole messages in the form in which the archive keeps them.
+#
+# Message properties are part of the bytes, in an MQRFH2 (MQGMO_PROPERTIES_FORCE_MQRFH2). If these
+# bytes are put with the same MQMD, the queue manager creates the same properties again (IBM MQ
+# docs, "MQRFH2 - Rules and formatting header 2"). A message without properties is unchanged.
+
+
+def browse_with_properties(cursor: BrowseCursor, length: int) -> tuple[bytes, bytes]:
+    """Browse the message under the cursor; return its packed MQMD and its bytes with properties."""
+    constants = cursor.queue_manager.client.CMQC
+    descriptor, body = read_with_properties(cursor, constants.MQGMO_BROWSE_MSG_UNDER_CURSOR, length)
+    return descriptor.pack(), body
+
+
+def read_with_properties(cursor: BrowseCursor, options: int, length: int) -> tuple[Any, bytes]:
+    """Return the client's MQMD and the bytes, with properties, of the message under the cursor.
+
+    `options` decide between a browse and a get, `length` is the length without properties. If the
+    properties make the buffer too small, the call is repeated with a larger one:
+    MQRC_TRUNCATED_MSG_FAILED (2080) moves neither the message nor the cursor.
+    """
+    client = cursor.queue_manager.client
+    while True:
+        gmo = get_options(client, options | client.CMQC.MQGMO_PROPERTIES_FORCE_MQRFH2)
+        descriptor = new_descriptor(cursor.queue_manager)
+        try:
+            with client.translating_errors("MQGET", f"queue {cursor.name}"):
+                return descriptor, bytes(cursor.queue.get(length, descriptor, gmo))
+        except QueueManagerError as error:
+            needed = getattr(error.__cause__, "original_length", 0)
+            if error.reason != MQRC["MQRC_TRUNCATED_MSG_FAILED"] or needed <= length:
+                raise
+            length = needed

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mqdlq.constants import reason_text
+from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ClientNotFoundError, QueueManagerError
-from mqdlq.mqi.hints import hint
 from mqdlq.mqi.packed_descriptors import PackedStructures, packed_structures
 
 CLIENT_NAMES = ("pymqi", "ibmmq")
@@ -83,4 +82,37 @@ def _advice(name: str, error: ImportError) -> str:
         f"the Python package {name} is installed, but IBM's MQ client library could not be loaded"
         f" ({f'{name} has no C extension' if is_without else cause}); install the IBM MQ client,"
         ' or use an embedded queue manager (connection extra "transport": "embedded")'
+    )
+
+
+# Advice on the reason codes of calls on a queue: the likely cause and where to look.
+
+BLANK_NAME_REASONS = frozenset({MQRC["MQRC_UNKNOWN_OBJECT_NAME"], MQRC["MQRC_REMOTE_Q_NAME_ERROR"]})
+
+BLANK_NAME = "a blank queue name"
+
+
+def printable_name(queue: str) -> str:
+    """Return a queue's name for a log or a report; a name from a message may hold any bytes."""
+    return ascii(queue)[1:-1] or BLANK_NAME
+
+
+def hint(reason: int, queue: str) -> str:
+    """Return the likely cause of a reason code on a queue, and where to look; "" without advice.
+
+    An Advanced Message Security policy has the name of the queue that it protects (IBM MQ docs,
+    "setmqspl").
+    """
+    if not queue and reason in BLANK_NAME_REASONS:
+        return (
+            "the message does not name a queue; the pattern DESTQ(?*) or REPLYQ(?*) lets a rule"
+            " match only messages that do"
+        )
+    if reason != MQRC["MQRC_SECURITY_ERROR"]:
+        return ""
+    name = printable_name(queue)
+    return (
+        f"the Advanced Message Security policy {name}, which has its queue's name, refuses it, or"
+        f" another security check does: see the policy by `dspmqspl -m QMGR -p {name}` (policies"
+        " are kept on SYSTEM.PROTECTION.POLICY.QUEUE), and the queue manager's error log"
     )

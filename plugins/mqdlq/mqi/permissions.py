@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError
@@ -42,12 +41,8 @@ class MissingPermission:
     what: str
 
 
-class _Need(NamedTuple):
-    """The authorities that a stage needs on a queue, each with the MQOO_* option that tests it."""
-
-    stage: str
-    queue: str
-    authorities: dict[str, int]
+_Need = tuple[str, str, dict[str, int]]
+"""A stage, a queue, and the authorities that it needs there, each with the MQOO_* that tests it."""
 
 
 def advice(error: QueueManagerError, user: str) -> str:
@@ -93,33 +88,20 @@ def find_missing(
     except QueueManagerError as error:
         if error.reason != MQRC["MQRC_NOT_AUTHORIZED"]:
             return [MissingPermission("sense", str(error))]
-        return [
-            MissingPermission(
-                "sense", _missing_authorities(user, ["inq"], "queue manager", queue_manager.name)
-            )
-        ]
+        missing = _missing_authorities(user, ["inq"], "queue manager", queue_manager.name)
+        return [MissingPermission("sense", missing)]
     except ConnectionSettingsError as error:
         return [MissingPermission("sense", str(error))]
     browse, get = constants.MQOO_BROWSE, constants.MQOO_INPUT_SHARED
-    needs = (
-        _Need("sense", queue, {"inq": constants.MQOO_INQUIRE}),
-        _Need("dry run", queue, {"browse": browse}),
-        _Need("execution", queue, {"get": get}),
-        _Need(
-            "execution", state_queue, {"browse": browse, "get": get, "put": constants.MQOO_OUTPUT}
-        ),
-        *(
-            _Need(
-                "execution",
-                target,
-                {
-                    "put": constants.MQOO_OUTPUT,
-                    "passall": constants.MQOO_OUTPUT | constants.MQOO_PASS_ALL_CONTEXT,
-                },
-            )
-            for target in targets
-        ),
-    )
+    put = constants.MQOO_OUTPUT
+    to_target = {"put": put, "passall": put | constants.MQOO_PASS_ALL_CONTEXT}
+    needs: list[_Need] = [
+        ("sense", queue, {"inq": constants.MQOO_INQUIRE}),
+        ("dry run", queue, {"browse": browse}),
+        ("execution", queue, {"get": get}),
+        ("execution", state_queue, {"browse": browse, "get": get, "put": put}),
+        *(("execution", target, to_target) for target in targets),
+    ]
     return [fault for need in needs for fault in _try(queue_manager, need, user)]
 
 
@@ -128,7 +110,7 @@ def find_unreadable(
 ) -> list[MissingPermission]:
     """Return why the user cannot browse queues that have evidence, such as an event queue."""
     browse = {"browse": queue_manager.client.CMQC.MQOO_BROWSE}
-    needs = (_Need("evidence", queue, browse) for queue in queues)
+    needs: list[_Need] = [("evidence", queue, browse) for queue in queues]
     return [fault for need in needs for fault in _try(queue_manager, need, user)]
 
 
@@ -144,16 +126,17 @@ def describe_stages(found: list[MissingPermission], where: str, user: str) -> st
 
 
 def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[MissingPermission]:
+    stage, queue, authorities = need
     lacking: dict[str, int] = {}
-    for authority, options in need.authorities.items():
+    for authority, options in authorities.items():
         try:
-            queue_manager.close(queue_manager.open(need.queue, options))
+            queue_manager.close(queue_manager.open(queue, options))
         except QueueManagerError as error:
             if error.reason == MQRC["MQRC_NOT_AUTHORIZED"]:
                 lacking[authority] = options
             # A running executor holds its state queue; the authority was checked before that.
             elif error.reason != MQRC["MQRC_OBJECT_IN_USE"]:
-                yield MissingPermission(need.stage, str(error))
+                yield MissingPermission(stage, str(error))
                 return
     if lacking:
         # An open with a missing authority among its options says nothing about the others.
@@ -163,9 +146,7 @@ def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[Missin
             if any(other != options and other & options == other for other in lacking.values())
         ]
         known = [authority for authority in lacking if authority not in unknown]
-        yield MissingPermission(
-            need.stage, _missing_authorities(user, known, "queue", need.queue, unknown)
-        )
+        yield MissingPermission(stage, _missing_authorities(user, known, "queue", queue, unknown))
 
 
 def _missing_authorities(

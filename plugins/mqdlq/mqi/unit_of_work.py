@@ -8,8 +8,7 @@ from typing import Any, Self
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
-from mqdlq.mqi.archived_messages import read_with_properties
-from mqdlq.mqi.browse import BrowseCursor, message_options, new_descriptor
+from mqdlq.mqi.browse import BrowseCursor, message_options, new_descriptor, read_with_properties
 from mqdlq.mqi.connect import QueueManager, name_bytes
 from mqdlq.structures import DEFAULTS_OF_VERSION_2, MQMD, MQMD_LENGTH_1
 
@@ -180,7 +179,7 @@ class UnitOfWork(Syncpoint):
         return GotMessage(descriptor, bytes(body))
 
     def get_with_properties(self, length: int) -> GotMessage:
-        """Get the message under the browse cursor in the archive's form (`archived_messages`)."""
+        """Get the message under the browse cursor in the form that the archive keeps (`browse`)."""
         constants = self._client.CMQC
         options = constants.MQGMO_MSG_UNDER_CURSOR | constants.MQGMO_SYNCPOINT
         return GotMessage(*read_with_properties(self._cursor, options, length))

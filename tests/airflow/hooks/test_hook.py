@@ -17,12 +17,12 @@ from airflow.sdk import Connection
 import embedded_mq
 from mqdlq.airflow.hooks.ibmmq import MqHook, settings_of
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.mqi.connecting.airflow_connections import (
+from mqdlq.mqi.airflow_connections import (
     CONNECTION_TYPE,
     EXTRAS,
     environment_connections,
 )
+from mqdlq.mqi.connect import ConnectionSettings
 
 
 def connection(conn_type: str = "ibmmq", **keys: Any) -> Connection:

@@ -15,7 +15,7 @@ import embedded_mq
 from mqdlq.airflow.hooks.ibmmq import forget_settings
 from mqdlq.airflow.triggers.wake_ups import WakeUps
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.mqi.evidence.depth_events import shared_event_watches
+from mqdlq.mqi.evidence import shared_event_watches
 from mqdlq.mqi.inquiries import shared_inquiry_pool
 from tests.airflow.triggers.test_triggers import RULES, depth_trigger, fire, put
 

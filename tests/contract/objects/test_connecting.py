@@ -19,8 +19,8 @@ from embedded_mq_tests.c_library import exports
 from embedded_mq_tests.c_library.memory import read_connect_options
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi.client import Client
-from mqdlq.mqi.connecting.options import connect_arguments
-from mqdlq.mqi.connecting.settings import ConnectionSettings
+from mqdlq.mqi.connect import connect_arguments
+from mqdlq.mqi.connection_settings import ConnectionSettings
 from tests.support.contract_worlds import World
 
 pytestmark = pytest.mark.embedded_only

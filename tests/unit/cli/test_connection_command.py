@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mqdlq.cli import app
-from mqdlq.mqi.connecting.airflow_connections import environment_connections
+from mqdlq.mqi.airflow_connections import environment_connections
 
 QM1 = ("--queue-manager", "QM1", "--mqserver", "DLQ.SVRCONN/TCP/mq1.example.com(1415)")
 PASSWORD = secrets.token_hex(8)

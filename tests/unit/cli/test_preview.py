@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import embedded_mq
 from mqdlq.cli import app
 from mqdlq.cli.queue_managers import Address, settings_for
-from mqdlq.mqi.connecting.settings import ConnectionSettings
+from mqdlq.mqi.connection_settings import ConnectionSettings
 from tests.support.world import World
 
 RULES = """\

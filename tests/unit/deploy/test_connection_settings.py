@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.connecting.settings import ConnectionSettings
+from mqdlq.mqi.connection_settings import ConnectionSettings
 
 PASSWORD = secrets.token_hex(8)
 CLIENT: dict[str, Any] = {"host": "mq.example.com", "channel": "DEV.APP.SVRCONN"}

@@ -22,7 +22,7 @@ from mqdlq.handlers.starter_files import (
     starter_files,
     write_new_files,
 )
-from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
+from mqdlq.mqi.airflow_connections import AirflowConnection
 from tests.support.paths import ROOT
 
 CONNECTION = AirflowConnection(

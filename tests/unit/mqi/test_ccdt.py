@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.connecting.ccdt import Address, ClientChannel, read_ccdt, select_channel
+from mqdlq.mqi.ccdt import ClientChannel, read_ccdt, select_channel
 
 
 def entry(name: str, queue_manager: str = "", **groups: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def test_a_channel_has_its_addresses_and_its_cipher_spec(tmp_path: Path) -> None
     assert read_ccdt(path) == [
         ClientChannel(
             "DLQ.SVRCONN",
-            (Address("a", 1500), Address("b", 1414)),
+            (("a", 1500), ("b", 1414)),
             queue_manager="QM1",
             tls_cipher_spec="ANY_TLS12_OR_HIGHER",
             certificate_label="mqdlq",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.connecting.defining import define_connection
+from mqdlq.mqi.airflow_connections import define_connection
 
 MQSERVER = "DLQ.SVRCONN/TCP/mq1.example.com(1415),mq2.example.com"
 

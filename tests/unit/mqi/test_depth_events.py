@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import embedded_mq
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.mqi.evidence.depth_events import (
+from mqdlq.mqi.evidence import (
     EventWatches,
     describe_disabled_events,
     read_depth_event,
+    read_pcf,
 )
-from mqdlq.mqi.evidence.pcf_messages import read_pcf
 
 EVENTS = "SYSTEM.ADMIN.PERFM.EVENT"
 ENABLED = "ALTER QMGR PERFMEV(ENABLED)\nALTER QLOCAL(DLQ) QDEPTHHI(0) QDEPTHLO(0) QDPHIEV(ENABLED)"

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import embedded_mq
 from embedded_mq.cli.app import app as embedded_mq_command
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError, TransportError
+from mqdlq.mqi import transports
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.mqi.connecting import transports
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.slow
@@ -115,7 +115,7 @@ def test_a_connection_error_says_how_to_install_embedded_mq(without: Path, tmp_p
         tmp_path,
         """
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
+from mqdlq.mqi.airflow_connections import AirflowConnection
 extra = {"queue_manager": "QM1", "transport": "embedded"}
 try:
     AirflowConnection("mq_payments", "ibmmq", extra).settings()

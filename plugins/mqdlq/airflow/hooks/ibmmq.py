@@ -10,8 +10,8 @@ from airflow.sdk import BaseHook, Connection
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError
 from mqdlq.handlers import Handler
 from mqdlq.mqi import permissions
+from mqdlq.mqi.airflow_connections import CONNECTION_TYPE, AirflowConnection
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
-from mqdlq.mqi.connecting.airflow_connections import CONNECTION_TYPE, AirflowConnection
 
 STATE_QUEUE = str(Handler.model_fields["state_queue"].default)
 

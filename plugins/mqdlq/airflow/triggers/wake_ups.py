@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.mqi.evidence.depth_events import shared_event_watches
+from mqdlq.mqi.evidence import shared_event_watches
 
 SHORTEST_S: Final = 1.0
 """The time between two looks, however many events come."""

@@ -20,7 +20,7 @@ from mqdlq.ledger.tables.controls import EvidenceCheck
 from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager, connect
-from mqdlq.mqi.evidence.statistics import MAX_GETS, QueueStatistics, browse_statistics
+from mqdlq.mqi.evidence import MAX_GETS, QueueStatistics, browse_statistics
 from mqdlq.resources import Execution
 from mqdlq.structures import MQDLH, MQMD
 

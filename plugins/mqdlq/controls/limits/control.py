@@ -17,7 +17,7 @@ from mqdlq.controls.limits.windows import ClosedWindow, find_reopening
 from mqdlq.controls.work import Hold, Planned, PlannedAttempt, WorkItem
 from mqdlq.ledger.tables.controls import Meter, Rate
 from mqdlq.model import Destination, Outcome, Trait
-from mqdlq.mqi.hints import printable_name
+from mqdlq.mqi.client import printable_name
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 

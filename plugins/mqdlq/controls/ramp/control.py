@@ -19,8 +19,8 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.ledger.controls import CauseAttempt
 from mqdlq.ledger.tables.controls import RampState, Subject
 from mqdlq.model import QUARANTINE, Action, RampPhase, Step
+from mqdlq.mqi.client import BLANK_NAME
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.mqi.hints import BLANK_NAME
 from mqdlq.reasons import Reason, Why, words_of
 from mqdlq.resources import Execution
 from mqdlq.words import place

@@ -21,8 +21,8 @@ from mqdlq.headers import (
 from mqdlq.lake import settled_places
 from mqdlq.model import Action, Step
 from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.mqi.client import printable_name
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.unit_of_work import MAX_BYTES_IN_A_UNIT, count_gets_and_puts
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution

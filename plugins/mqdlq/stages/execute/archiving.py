@@ -13,8 +13,7 @@ from mqdlq.lake.archive import Copy, name_of_copies, read_copies, write_copies
 from mqdlq.ledger.tables.controls import MessageRepair
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Action, Step
-from mqdlq.mqi.archived_messages import browse_with_properties
-from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
+from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage, browse_with_properties
 from mqdlq.resources import Execution
 
 

@@ -14,7 +14,7 @@ from mqdlq.controls.work import Planned, PlannedAttempt
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
 from mqdlq.model import Action, AttemptState, Destination, Outcome, WorkNumber
-from mqdlq.mqi.hints import printable_name
+from mqdlq.mqi.client import printable_name
 from mqdlq.mqi.state_queue import Marker
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution

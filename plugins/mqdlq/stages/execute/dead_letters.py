@@ -8,8 +8,7 @@ from mqdlq.controls.work import Planned, PlannedAttempt
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.headers import message_key
 from mqdlq.lake.archive import steady_digest
-from mqdlq.mqi.archived_messages import browse_with_properties
-from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
+from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage, browse_with_properties
 from mqdlq.mqi.unit_of_work import Delivery, GotMessage, UnitOfWork
 from mqdlq.reasons import Why
 from mqdlq.stages.execute.actions import build_delivery, repair_delivery

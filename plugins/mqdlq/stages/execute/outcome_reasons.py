@@ -15,8 +15,8 @@ from mqdlq.lake import snapshot_rows
 from mqdlq.ledger.messages import BrowseOrderReader
 from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
 from mqdlq.model import Action, Destination, Disposition, Outcome, Step
+from mqdlq.mqi.client import BLANK_NAME
 from mqdlq.mqi.connect import connect
-from mqdlq.mqi.hints import BLANK_NAME
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies

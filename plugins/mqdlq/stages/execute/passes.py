@@ -22,8 +22,8 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import QUARANTINE, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
+from mqdlq.mqi.client import printable_name
 from mqdlq.mqi.connect import QueueManager, connect
-from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Markers
 from mqdlq.plan import TARGET_COLUMNS, decide
 from mqdlq.reasons import Reason, Why

@@ -1,7 +1,7 @@
 """Decode the MQDLH of an archived dead letter, or build a delivery without it.
 
 If a message had properties, its copy begins with an MQRFH2 that holds them, and the MQDLH follows
-(see `mqi.archived_messages`).
+(see `mqi.browse`).
 """
 
 from __future__ import annotations

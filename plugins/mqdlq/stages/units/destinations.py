@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.model import Destination, PutAuthority
+from mqdlq.mqi.client import hint
 from mqdlq.mqi.connect import CONNECTION_GONE_REASONS, QueueManager
-from mqdlq.mqi.hints import hint
 from mqdlq.mqi.inquiries import stream_advice
 
 MQTC_OFF = 0

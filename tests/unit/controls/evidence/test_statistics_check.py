@@ -18,7 +18,7 @@ from mqdlq.controls.evidence.report import evidence_in_words
 from mqdlq.controls.work import Planned
 from mqdlq.ledger.tables.controls import EvidenceCheck
 from mqdlq.ledger.tables.runs import Run
-from mqdlq.mqi.evidence.statistics import MAX_GETS, read_statistics
+from mqdlq.mqi.evidence import MAX_GETS, read_statistics
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.dead_letters import DeadLetterSource
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions

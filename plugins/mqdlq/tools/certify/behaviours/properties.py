@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mqdlq.mqi.archived_messages import browse_with_properties
+from mqdlq.mqi.browse import browse_with_properties
 from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
 from mqdlq.tools.certify.bench import (
     DEAD_LETTER,

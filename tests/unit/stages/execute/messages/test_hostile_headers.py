@@ -11,8 +11,7 @@ from embedded_mq.headers import rfh2
 from embedded_mq.structures import MQMD
 from mqdlq import lake
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.mqi.archived_messages import browse_with_properties
-from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.mqi.browse import BrowseCursor, browse_with_properties
 from tests.support.restorations import restore_and_count
 from tests.support.wire.hostile_messages import (
     ABSURD_LENGTHS,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from mqdlq.errors import ConnectionSettingsError
+from mqdlq.mqi import transports
 from mqdlq.mqi.client import CLIENT_NAMES
-from mqdlq.mqi.connecting import transports
 
 TRANSPORTS = ("client", "bindings", "embedded")
 RECONNECT = ("no", "yes", "queue_manager")

@@ -1,4 +1,4 @@
-"""Read where a client channel leads: from the value of MQSERVER, or from options.
+"""Read where a client channel leads: from the value of MQSERVER, or from a CCDT.
 
 IBM MQ docs, "Creating a client-connection channel on the IBM MQ MQI client using MQSERVER", and
 "DEFINE CHANNEL" (CONNAME) for lists of addresses.
@@ -13,22 +13,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.connecting.settings import ADDRESS, PORTS
+from mqdlq.mqi.connection_settings import ADDRESS, PORTS
 
 DEFAULT_PORT: Final = 1414
 _PARTS: Final = 3
 _QUOTES: Final = ("'", '"')
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A listener's host and port."""
-
-    host: str
-    port: int = DEFAULT_PORT
-
-    def __str__(self) -> str:
-        return f"{self.host}({self.port})"
+Address = tuple[str, int]
+"""A listener's host and port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +41,13 @@ class ClientChannel:
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that the channel defines, under the names of ConnectionSettings."""
-        first, *others = self.addresses
+        (host, port), *others = self.addresses
         found = {
             "queue_manager": self.queue_manager,
             "channel": self.name,
-            "host": first.host,
-            "port": first.port,
-            "hosts": ", ".join(map(str, others)),
+            "host": host,
+            "port": port,
+            "hosts": ", ".join(f"{name}({number})" for name, number in others),
             "tls_cipher_spec": self.tls_cipher_spec,
             "certificate_label": self.certificate_label,
         }
@@ -101,14 +94,13 @@ def _channel_address(text: str) -> Address:
     port = int(found["port"] or DEFAULT_PORT)
     if port not in PORTS:
         raise ValueError(f"{text.strip()!r} has no port of 1 to 65535")
-    return Address(found["host"], port)
+    return found["host"], port
 
 
 # Read a client channel definition table (CCDT) in JSON.
 #
 # IBM MQ docs, "Configuring a JSON format CCDT" and "Channel attributes supported by the JSON
-# CCDT".
-# A binary CCDT can only be read by IBM's client.
+# CCDT". A binary CCDT can only be read by IBM's client.
 
 _TYPE: Final = "clientConnection"
 _COPIED: Final = {
@@ -230,8 +222,8 @@ def _channels(document: Any) -> Iterator[ClientChannel]:
 
 
 def _channel(entry: Mapping[str, Any], place: str) -> ClientChannel:
-    connection = _group(entry, "clientConnection", place)
-    security = _group(entry, "transmissionSecurity", place)
+    connection = _typed(entry.get("clientConnection", {}), dict, f"{place}.clientConnection")
+    security = _typed(entry.get("transmissionSecurity", {}), dict, f"{place}.transmissionSecurity")
     where = f"{place}.clientConnection.connection"
     listed = _typed(connection.get("connection", []), list, where)
     addresses = tuple(_address(each, f"{where}[{n}]") for n, each in enumerate(listed))
@@ -259,11 +251,6 @@ def _attributes(entry: Mapping[str, Any]) -> Iterator[str]:
             yield group
 
 
-def _group(entry: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:
-    group: Mapping[str, Any] = _typed(entry.get(key, {}), dict, f"{place}.{key}")
-    return group
-
-
 def _address(value: Any, place: str) -> Address:
     given = _typed(value, dict, place)
     host = _text(given, "host", place)
@@ -272,7 +259,7 @@ def _address(value: Any, place: str) -> Address:
         raise ValueError(f"{place}.host is missing")
     if type(port) is not int or port not in PORTS:
         raise ValueError(f"{place}.port is {port!r}, expected 1 to 65535")
-    return Address(host, port)
+    return host, port
 
 
 def _text(given: Mapping[str, Any], key: str, place: str) -> str:

@@ -1,1 +1,0 @@
-"""Connection settings, where they come from, and the structures built from them."""

@@ -1,0 +1,409 @@
+"""Read messages that a queue manager puts about a queue, as evidence and never as truth.
+
+Event and statistics messages are in programmable command format. They are browsed, and stay on
+their queue for other programs. The clients' own reader, `PCFExecute.unpack`, takes every event for
+a failed command, because its completion code is MQCC_WARNING, and reads a wrong message without
+end. IBM MQ docs, "Structures for PCF commands and responses", "Event message MQCFH (PCF header)".
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from threading import Event, Lock, Thread
+from typing import Any, Final
+
+from mqdlq.constants import MQRC
+from mqdlq.errors import QueueManagerError
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+
+MQCFT_EVENT: Final = 7
+MQCFT_STATISTICS: Final = 21
+
+_INTEGER, _STRING, _GROUP = 3, 4, 20
+_LISTS: Final = {5: "i", 25: "q"}
+"""MQCFT_INTEGER_LIST and MQCFT_INTEGER64_LIST."""
+_HEADER: Final = struct.Struct("=9i")
+_START: Final = struct.Struct("=4i")
+_MAX_PARAMETERS: Final = 10_000
+
+Value = int | bytes | tuple[int, ...] | list["Parameters"]
+Parameters = Mapping[int, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class PcfMessage:
+    """A message: its type (an MQCFT), command (an MQCMD), reason code and parameters.
+
+    Parameters are by identifier: numbers, text as bytes without trailing blanks and NULs, lists of
+    numbers, and the list of the groups with one identifier. Other kinds are left out.
+    """
+
+    type: int
+    command: int
+    reason: int
+    parameters: Parameters
+
+
+def read_pcf(body: bytes) -> PcfMessage | None:
+    """Return a message in this machine's byte order, or None if its bytes are not PCF.
+
+    A message got with MQGMO_CONVERT is in this byte order.
+    """
+    try:
+        kind, length, _, command, _, _, _, reason, count = _HEADER.unpack_from(body)
+        if length != _HEADER.size or not 0 <= count <= _MAX_PARAMETERS:
+            return None
+        parameters, _ = _read_parameters(body, length, count, is_group=False)
+    except (struct.error, ValueError):
+        return None
+    return PcfMessage(kind, command, reason, parameters)
+
+
+def _read_parameters(
+    body: bytes, at: int, count: int, *, is_group: bool
+) -> tuple[dict[int, Value], int]:
+    """Return `count` parameters from an offset, and the offset of their end.
+
+    Raises struct.error or ValueError for bytes that are not parameters.
+    """
+    found: dict[int, Value] = {}
+    for _ in range(count):
+        kind, length, identifier, number = _START.unpack_from(body, at)
+        if length < _START.size or at + length > len(body):
+            raise ValueError(length)
+        end = at + length
+        if kind == _GROUP:
+            if is_group or not 0 <= number <= _MAX_PARAMETERS:
+                raise ValueError(number)
+            members, end = _read_parameters(body, end, number, is_group=True)
+            groups = found.setdefault(identifier, [])
+            if isinstance(groups, list):
+                groups.append(members)
+        elif (value := _read_value(kind, number, body[at : at + length])) is not None:
+            found[identifier] = value
+        at = end
+    return found, at
+
+
+def _read_value(kind: int, number: int, data: bytes) -> Value | None:
+    """Return the value of one parameter; `number` is its first field after the identifier."""
+    if kind == _INTEGER:
+        return number
+    if kind == _STRING:
+        (size,) = struct.unpack_from("=i", data, 16)
+        return data[20 : 20 + max(0, size)].rstrip(b" \0")
+    if kind in _LISTS:
+        if not 0 <= number <= len(data):
+            raise ValueError(number)
+        return struct.unpack_from(f"={number}{_LISTS[kind]}", data, 16)
+    return None
+
+
+# Statistics messages of one queue.
+#
+# IBM MQ docs, "Queue statistics message data", "Statistics message format". The times of an
+# interval are in the queue manager's local time, without its zone: the end of an interval is taken
+# from the MQMD of its message (PutDate and PutTime, in GMT), the length from the difference of the
+# times.
+
+MAX_INTERVAL: Final = timedelta(days=31)
+"""The longest interval that is read; STATINT is a week at most."""
+
+MAX_GETS: Final = (1 << 31) - 1
+"""The highest number of gets that is read: the fields of the statistics have 32 bits."""
+
+MAX_LENGTH: Final = 1 << 20
+"""The length of the longest message that is read: it has up to 100 queues."""
+
+MQCMD_STATISTICS_Q: Final = 165
+MQCA_Q_NAME: Final = 2016
+MQGACF_Q_STATISTICS_DATA: Final = 8011
+MQIAMO_GETS: Final = 722
+MQCAMO_START: Final = (2711, 2712)
+MQCAMO_END: Final = (2707, 2708)
+MQCC_WARNING: Final = 1
+_LOCAL_TIME: Final = "%Y-%m-%d %H.%M.%S"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """The number of messages that programs got from a queue in an interval of some length.
+
+    The interval ended when the message was put; the caller has its MQMD.
+    """
+
+    length: timedelta
+    gets: int
+
+
+def read_statistics(body: bytes, queue: str) -> QueueStatistics | None:
+    """Return what a statistics message says of a queue; None for any other bytes or queue.
+
+    None, too, for times and numbers that no queue manager writes.
+    """
+    message = read_pcf(body)
+    if message is None or (message.type, message.command) != (MQCFT_STATISTICS, MQCMD_STATISTICS_Q):
+        return None
+    start, end = (_local_time(message.parameters, names) for names in (MQCAMO_START, MQCAMO_END))
+    groups = message.parameters.get(MQGACF_Q_STATISTICS_DATA)
+    if start is None or end is None or not isinstance(groups, list):
+        return None
+    if not timedelta() <= end - start <= MAX_INTERVAL:
+        return None
+    counts = [
+        gets
+        for group in groups
+        if isinstance(group, dict) and group.get(MQCA_Q_NAME) == queue.encode("ascii", "replace")
+        if isinstance(gets := group.get(MQIAMO_GETS), tuple)
+    ]
+    total = sum(number for gets in counts for number in gets if isinstance(number, int))
+    return QueueStatistics(end - start, total) if counts and 0 <= total <= MAX_GETS else None
+
+
+def browse_statistics(
+    queue_manager: QueueManager, source: str, queue: str
+) -> Iterator[tuple[bytes, QueueStatistics | None]]:
+    """Yield the packed MQMD of each message, with what it says of a queue if it is statistics."""
+    with queue_manager.browsing(source) as opened:
+        browse = _Browse(queue_manager, opened, source, MAX_LENGTH)
+        while (body := browse.next()) is not None:
+            yield bytes(browse.descriptor.packed), read_statistics(body, queue)
+
+
+class _Browse:
+    """A browse of an open queue, which converts each message and leaves out its properties."""
+
+    def __init__(self, queue_manager: QueueManager, opened: Any, source: str, longest: int) -> None:
+        self._client = queue_manager.client
+        self._opened, self._source, self._longest = opened, source, longest
+        self.descriptor, self._gmo = self._client.packed.MD(), self._client.packed.GMO()
+        self._empty = self.descriptor.pack()
+        self._gmo.MatchOptions = self._client.CMQC.MQMO_NONE
+
+    def next(self, wait_ms: int = 0) -> bytes | None:
+        """Return the next message, b"" if it could not be converted whole, None at the end."""
+        constants = self._client.CMQC
+        self.descriptor.packed[:] = self._empty
+        self._gmo.WaitInterval = wait_ms
+        self._gmo.Options = (
+            constants.MQGMO_BROWSE_NEXT
+            | (constants.MQGMO_WAIT if wait_ms else constants.MQGMO_NO_WAIT)
+            | constants.MQGMO_ACCEPT_TRUNCATED_MSG
+            | constants.MQGMO_FAIL_IF_QUIESCING
+            | constants.MQGMO_CONVERT
+            | constants.MQGMO_NO_PROPERTIES
+        )
+        try:
+            with self._client.translating_errors("MQGET (browse)", f"queue {self._source}"):
+                return bytes(self._opened.get(self._longest, self.descriptor, self._gmo))
+        except QueueManagerError as error:
+            if error.reason == MQRC["MQRC_NO_MSG_AVAILABLE"]:
+                return None
+            if error.completion == MQCC_WARNING:
+                return b""
+            raise
+
+
+def _local_time(parameters: Parameters, names: tuple[int, int]) -> datetime | None:
+    date, time = (parameters.get(name) for name in names)
+    if not isinstance(date, bytes) or not isinstance(time, bytes):
+        return None
+    try:
+        # Only the difference of two such times is used.
+        return datetime.strptime(f"{date.decode()} {time.decode()}", _LOCAL_TIME)  # noqa: DTZ007
+    except ValueError:
+        return None
+
+
+# Queue depth events, so that a trigger looks at a queue earlier.
+#
+# IBM MQ docs, "Understanding queue depth events". An event tells no more than that the queue is
+# worth a look: it may be late, forged or missing.
+
+WAIT_MS: Final = 5_000
+"""The WaitInterval of a browse: how long a watch without listeners lasts at most."""
+
+RETRY_S: Final = 60.0
+"""The pause after a failure, in which no event is seen."""
+
+MAX_EVENT_LENGTH: Final = 4_096
+
+MQCMD_PERFM_EVENT: Final = 45
+MQCA_BASE_Q_NAME: Final = 2002
+WAKING: Final = frozenset({MQRC["MQRC_Q_DEPTH_HIGH"], MQRC["MQRC_Q_FULL"]})
+"""The reasons of events that may mean new messages."""
+
+MQEVR_ENABLED: Final = 1
+
+log = logging.getLogger(__name__)
+
+
+def read_depth_event(body: bytes) -> str | None:
+    """Return the queue of a Queue Depth High or Queue Full event, or None for any other bytes."""
+    message = read_pcf(body)
+    if message is None or message.type != MQCFT_EVENT or message.command != MQCMD_PERFM_EVENT:
+        return None
+    name = message.parameters.get(MQCA_BASE_Q_NAME)
+    if message.reason not in WAKING or not isinstance(name, bytes):
+        return None
+    return name.decode("ascii", "replace")
+
+
+def describe_disabled_events(queue_manager: QueueManager, queue: str) -> str:
+    """Return the commands that enable depth events of a queue, or "" if they are enabled.
+
+    An event disables itself until its counterpart enables it: one of QDPHIEV and QDPLOEV is
+    ENABLED as long as events come. On z/OS these attributes cannot be inquired: the result is "".
+    """
+    constants = queue_manager.client.CMQC
+    events = (constants.MQIA_Q_DEPTH_HIGH_EVENT, constants.MQIA_Q_DEPTH_LOW_EVENT)
+    missing = []
+    try:
+        if queue_manager.inquire(constants.MQIA_PERFORMANCE_EVENT) != MQEVR_ENABLED:
+            missing.append("ALTER QMGR PERFMEV(ENABLED)")
+        if MQEVR_ENABLED not in queue_manager.inquire_attributes(queue, *events):
+            missing.append(f"ALTER QLOCAL({queue}) QDPHIEV(ENABLED)")
+    except QueueManagerError as error:
+        if error.reason != MQRC["MQRC_SELECTOR_ERROR"]:
+            raise
+        return ""
+    return " and ".join(missing)
+
+
+_Listener = tuple[str, Callable[[], None]]
+"""The queue whose events it is for, and the function that one of them calls."""
+
+
+class EventWatches:
+    """The event queues that this process watches, each over one connection with its own thread."""
+
+    def __init__(self, *, retry_s: float = RETRY_S, wait_ms: int = WAIT_MS) -> None:
+        self._pauses = retry_s, wait_ms
+        self._lock = Lock()
+        self._watches: dict[tuple[ConnectionSettings, str], _EventWatch] = {}
+
+    def listen(
+        self, settings: ConnectionSettings, event_queue: str, queue: str, wake: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Call `wake` at each new event of a queue; return the function that ends this.
+
+        `wake` runs in the thread of the watch. Errors are logged once, and the watch tries again: a
+        caller that hears nothing must look at the queue from time to time.
+        """
+        place, listener = (settings, event_queue), (queue, wake)
+        with self._lock:
+            watch = self._watches.get(place) or _EventWatch(settings, event_queue, *self._pauses)
+            watch.listeners.append(listener)
+            if place not in self._watches:
+                self._watches[place] = watch
+                Thread(target=self._run, args=(place, watch), daemon=True).start()
+
+        def stop() -> None:
+            with self._lock, suppress(ValueError):
+                watch.listeners.remove(listener)
+                if not watch.listeners:
+                    watch.is_idle.set()
+
+        return stop
+
+    def watched(self) -> int:
+        """Return the number of watches, including watches that end soon."""
+        with self._lock:
+            return len(self._watches)
+
+    def _run(self, place: tuple[ConnectionSettings, str], watch: _EventWatch) -> None:
+        while True:
+            watch.browse()
+            with self._lock:
+                if not watch.listeners:
+                    del self._watches[place]
+                    return
+                watch.is_idle.clear()
+
+
+@cache
+def shared_event_watches() -> EventWatches:
+    """Return the watches of this process."""
+    return EventWatches()
+
+
+class _EventWatch:
+    """One event queue, and who listens to its events."""
+
+    def __init__(
+        self, settings: ConnectionSettings, event_queue: str, retry_s: float, wait_ms: int
+    ) -> None:
+        self.listeners: list[_Listener] = []
+        self.is_idle = Event()
+        self._settings, self._event_queue = settings, event_queue
+        self._retry_s, self._wait_ms = retry_s, wait_ms
+        self._warned = ""
+
+    def browse(self) -> None:
+        """Browse until nobody listens; after a failure, log it and wait."""
+        try:
+            with (
+                connect(self._settings) as queue_manager,
+                queue_manager.browsing(self._event_queue) as opened,
+            ):
+                self._warned, inquired = "", set[str]()
+                self._warn_of_disabled_events(queue_manager, inquired)
+                events = _browse_events(queue_manager, opened, self._event_queue, self._wait_ms)
+                for queue in events:
+                    if self.is_idle.is_set():
+                        return
+                    self._warn_of_disabled_events(queue_manager, inquired)
+                    for wake in [wake for name, wake in self.listeners if name == queue]:
+                        wake()
+        except Exception as error:  # noqa: BLE001 (triggers go on polling)
+            self._warn(str(getattr(error, "text", error)))
+            self.is_idle.wait(self._retry_s)
+
+    def _warn_of_disabled_events(self, queue_manager: QueueManager, inquired: set[str]) -> None:
+        """Inquire the queues of listeners that are not yet `inquired`, and add them to it."""
+        for queue in sorted({name for name, _ in self.listeners} - inquired):
+            inquired.add(queue)
+            try:
+                commands = describe_disabled_events(queue_manager, queue)
+            except QueueManagerError as error:  # deleted, or no authority: others are not affected
+                log.info("depth events of queue %s cannot be inquired: %s", queue, error.text)
+                continue
+            if commands:
+                log.warning(
+                    "queue manager %s generates no depth events for queue %s; enable them with %s;"
+                    " the depth is polled [MQDLQ-137]",
+                    queue_manager.name,
+                    queue,
+                    commands,
+                )
+
+    def _warn(self, text: str) -> None:
+        if text != self._warned:
+            self._warned = text
+            log.warning(
+                "event queue %s cannot be browsed: %s; the user needs +browse on it; the depth is"
+                " polled [MQDLQ-136]",
+                self._event_queue,
+                text,
+            )
+
+
+def _browse_events(
+    queue_manager: QueueManager, opened: Any, name: str, wait_ms: int
+) -> Iterator[str]:
+    """Yield the queue of each event that comes from now on, and "" when none has come for a while.
+
+    Events that are on the event queue at first are skipped.
+    """
+    browse = _Browse(queue_manager, opened, name, MAX_EVENT_LENGTH)
+    is_new = False
+    while True:
+        body = browse.next(wait_ms if is_new else 0)
+        is_new = is_new or body is None
+        yield (read_depth_event(body) or "") if is_new and body else ""
