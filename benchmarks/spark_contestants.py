@@ -43,7 +43,7 @@ def floor(spark: Any, directory: str, text: str, out: Path) -> None:
     """Scan the same columns and write as many rows."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from mqdlq.evaluation.deciding.decisions import columns_needed  # noqa: PLC0415
+    from mqdlq.evaluation.decisions import columns_needed  # noqa: PLC0415
 
     columns = columns_needed(parse(text))
     rows = spark.read.parquet(f"{directory}/headers")
@@ -134,7 +134,7 @@ def steps_a_message(plan: Path) -> float:
 
 def _decided(seen: pa.Table, text: str) -> pa.Array:
     """Return the ordinals of the rules that match each distinct combination."""
-    from mqdlq.evaluation.deciding.value_masks import ValueMasks, encoded  # noqa: PLC0415
+    from mqdlq.evaluation.value_masks import ValueMasks, encoded  # noqa: PLC0415
 
     masks = ValueMasks(parse(text))
     standing = []

@@ -117,7 +117,7 @@ def _cell(name: str, rounds: int, data: str, out: Path) -> dict[str, Any]:
 
 
 def _cold_cell(name: str, rounds: int, data: str, out: Path) -> dict[str, Any]:
-    from mqdlq.evaluation.deciding.decisions import columns_needed  # noqa: PLC0415 (needs Spark's modules)
+    from mqdlq.evaluation.decisions import columns_needed  # noqa: PLC0415 (needs Spark's modules)
 
     shape, messages, rules = CELLS[name]
     directory, text = _snapshot(name, data)

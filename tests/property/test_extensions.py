@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqdlq.evaluation.deciding.decisions import Decisions
+from mqdlq.evaluation.decisions import Decisions
 from mqdlq.lake.schema import HEADERS
 from mqdlq.rules import RulesTable, freeze, matching_rules, parse
 from tests.support.evaluation.equality import NOON

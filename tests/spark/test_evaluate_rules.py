@@ -18,7 +18,7 @@ from mqdlq.directories import PROJECT
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.applications.evaluate_rules import main
 from mqdlq.evaluation.evaluate import evaluate
-from mqdlq.evaluation.reading.strategies import Bounds, Strategy
+from mqdlq.evaluation.messages import Bounds, Strategy
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
 from mqdlq.lake import PlanDescription, StepCount
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, QueueKind, Step

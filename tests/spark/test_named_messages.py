@@ -11,7 +11,7 @@ import pytest
 from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.evaluate import evaluate
-from mqdlq.evaluation.reading.strategies import Bounds, Strategy
+from mqdlq.evaluation.messages import Bounds, Strategy
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import plan_hash
 from mqdlq.rules import parse

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mqdlq import lake
-from mqdlq.evaluation.deciding.decisions import Decisions, columns_needed
-from mqdlq.evaluation.deciding.treatments import MANY, TARGETS_TO_A_RULE
-from mqdlq.evaluation.writing.plan_parts import PlanPart, Receipt
-from mqdlq.evaluation.writing.plan_receipts import (
+from mqdlq.evaluation.decisions import MANY, TARGETS_TO_A_RULE, Decisions, columns_needed
+from mqdlq.evaluation.plan_parts import (
+    PlanPart,
+    Receipt,
     buckets_are_complete,
     counts_of,
     dispositions_of,

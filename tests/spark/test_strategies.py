@@ -14,11 +14,17 @@ import pytest
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.deciding.decisions import columns_needed
+from mqdlq.evaluation.decisions import columns_needed
 from mqdlq.evaluation.evaluate import evaluate
-from mqdlq.evaluation.reading.messages import Messages, partitioned_by_bucket
-from mqdlq.evaluation.reading.row_groups import groups_in_order, stretch_rows, stretches
-from mqdlq.evaluation.reading.strategies import Bounds, Strategy
+from mqdlq.evaluation.messages import (
+    Bounds,
+    Messages,
+    Strategy,
+    groups_in_order,
+    partitioned_by_bucket,
+    stretch_rows,
+    stretches,
+)
 from mqdlq.lake import Snapshot
 from mqdlq.lake.files import BLOCK
 from mqdlq.model import PlannedMessage

@@ -197,7 +197,7 @@ def _go_on(world: World, run: Run) -> None:
     if world.ledger.runs.get(run.run_id) is None:
         world.handle("WAIT(NO)\nACTION(RETRY)", run_id="another")
         return
-    if world.snapshot(run).counts.full and world.ledger.accounts.of_run(run.run_id) is None:
+    if world.snapshot(run).full and world.ledger.accounts.of_run(run.run_id) is None:
         _accept(world, run)
         make_pass(world.execution(run))
     settle(world.execution(run))

@@ -40,7 +40,7 @@ def snapshot_location(world: World, run: Run) -> str:
 
 
 def count_rows(world: World, run: Run) -> tuple[int, int]:
-    found = lake.read_manifest(snapshot_location(world, run)).counts
+    found = lake.read_manifest(snapshot_location(world, run))
     return found.full, found.settled
 
 

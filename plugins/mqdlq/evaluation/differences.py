@@ -1,38 +1,73 @@
 """Find the messages of stored snapshots that two rules tables treat differently.
 
-A few messages are compared in this process, many by a Spark job; both decide by the same code.
+A few messages are compared in this process, many by a Spark job; both decide by the same code. The
+result counts how often one treatment became another, with samples, and the messages that each rule
+matched.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.deciding.comparison import SAMPLES, SCHEMA, Comparison, Sample, compared
-from mqdlq.evaluation.deciding.decisions import columns_needed
-from mqdlq.evaluation.reading.messages import Messages
-from mqdlq.evaluation.reading.snapshot_rows import nul_as_blank
-from mqdlq.evaluation.reading.strategies import Bounds, queue_kind, rules_of_file
+from mqdlq.evaluation.decisions import Decisions, columns_needed
+from mqdlq.evaluation.messages import Bounds, Messages, nul_as_blank, queue_kind, rules_of_file
 from mqdlq.evaluation.spark_conf import application
 from mqdlq.lake import Snapshot
 from mqdlq.lake.schema import HEADERS
+from mqdlq.model import Step
+from mqdlq.plan import STEP_FIELDS
 from mqdlq.rules import Rule, RulesTable, freeze
 from mqdlq.rules.comparing import action_text
 
+SAMPLES: Final = 5
+MAX_CELLS: Final = 100_000
 _ROWS: Final = 4096
 _LEFT: Final = "no rule"
+_ACTS: Final = tuple(name for name in STEP_FIELDS if name not in {"rule", "rule_line"})
 
 Submit = Callable[[Path, list[str], int], int]
+
+
+class Sample(NamedTuple):
+    """A message by its snapshot, its browse_seq there, and its key (hex)."""
+
+    snapshot_id: str
+    browse_seq: int
+    message_key: str
+
+
+_Pair = tuple[tuple[int, ...], tuple[int, ...], bool]
+"""The rules of each table that a message matches, and whether its treatment differs."""
+
+_Cells = dict[_Pair, tuple[int, list[Sample]]]
+"""How many messages have a pair, and the first few of them if their treatment differs."""
+
+_SAMPLE: Final = pa.struct(
+    [("snapshot_id", pa.string()), ("browse_seq", pa.int64()), ("message_key", pa.string())]
+)
+_SCHEMA: Final = pa.schema(
+    [
+        ("old", pa.list_(pa.int32())),
+        ("new", pa.list_(pa.int32())),
+        ("differ", pa.bool_()),
+        ("messages", pa.int64()),
+        ("samples", pa.list_(_SAMPLE)),
+    ]
+)
 
 
 @dataclass(slots=True)
@@ -88,23 +123,17 @@ def treatments_in(
     ids = tuple(snapshot.manifest.snapshot_id for snapshot in stored)
     if not stored:
         return Treatments(ids, 0, ())
-    if len({snapshot.manifest.nul_as_blank for snapshot in stored}) > 1:
-        raise LakeError(
-            "MQDLQ-407",
-            "some snapshots compare NULs as blanks (nul_as_blank), others do not; name snapshots"
-            " with the same setting",
-        )
+    work = Comparison(old, new, nul_as_blank(stored))
     if {old.queue_kind, new.queue_kind} != {kind := queue_kind(stored)}:
         raise LakeError(
             "MQDLQ-438",
             f"the snapshots are of queues of the kind {kind}, but a table is for queues of another"
             " kind; name the kind with --queue-kind",
         )
-    found = (
-        _compare_in_spark(old, new, stored, submit)
-        if submit
-        else _compare_locally(old, new, stored)
-    )
+    if submit:
+        found = _compare_in_spark(old, new, stored, submit)
+    else:
+        found = work.total(work(_batches(stored, work.columns)))
     cells: dict[tuple[str, str], Cell] = {}
     for cell in found["cells"]:
         labels = _label(cell["old"], old), _label(cell["new"], new)
@@ -121,14 +150,6 @@ def treatments_in(
         tuple(zip(old.rules, matched["old"], strict=True)),
         tuple(zip(new.rules, matched["new"], strict=True)),
     )
-
-
-def _compare_locally(
-    old: RulesTable, new: RulesTable, stored: Sequence[Snapshot]
-) -> dict[str, Any]:
-    columns = sorted({*columns_needed(old), *columns_needed(new)})
-    work = Comparison(old, new, nul_as_blank=stored[0].manifest.nul_as_blank)
-    return compared(work, work(_batches(stored, columns)))
 
 
 def _batches(stored: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -166,12 +187,6 @@ def _label(rules: Sequence[int], table: RulesTable) -> str:
     return ", then ".join(action_text(table.rules[ordinal - 1]) for ordinal in rules) or _LEFT
 
 
-# Compare two rules tables over stored snapshots in Spark.
-#
-# One job evaluates both tables for the same messages. The result counts how often one treatment
-# became another, with samples, and lists the rules that never matched.
-
-
 def write_comparison(directories: Sequence[str], old: str, new: str, output: str) -> None:
     """Compare the frozen tables in two files over snapshots, and write the result as JSON."""
     snapshots = [Snapshot.at(directory) for directory in directories]
@@ -189,9 +204,121 @@ def compare(
     new: RulesTable,
     bounds: Bounds | None = None,
 ) -> dict[str, Any]:
-    """Return the result of `compared` for all messages of snapshots; raise `LakeError`."""
-    columns = sorted({*columns_needed(old), *columns_needed(new)})
-    messages = Messages(spark, snapshots, columns, bounds or Bounds(), whole=True)
-    choice = messages.strategy()
-    work = Comparison(old, new, nul_as_blank=nul_as_blank(snapshots))
-    return compared(work, messages.process(work, SCHEMA, choice).to_batches())
+    """Return `Comparison.total` for all messages of snapshots; raise `LakeError`."""
+    work = Comparison(old, new, nul_as_blank(snapshots))
+    messages = Messages(spark, snapshots, work.columns, bounds or Bounds(), whole=True)
+    return work.total(messages.process(work, _SCHEMA, messages.strategy()).to_batches())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Comparison of two tables on the same messages, as a function for Spark's tasks."""
+
+    old: RulesTable
+    new: RulesTable
+    nul_as_blank: bool
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of `headers` that it reads."""
+        return sorted({*columns_needed(self.old), *columns_needed(self.new)})
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a row for each pair that a task's messages have."""
+        before = Decisions(self.old, nul_as_blank=self.nul_as_blank)
+        after = Decisions(self.new, nul_as_blank=self.nul_as_blank)
+        found: _Cells = {}
+        for batch in batches:
+            if batch.num_rows:
+                for pair, messages, samples in _counted(batch, before, after):
+                    _add(found, pair, messages, samples)
+        rows = [
+            {
+                "old": old,
+                "new": new,
+                "differ": differ,
+                "messages": messages,
+                "samples": [sample._asdict() for sample in samples],
+            }
+            for (old, new, differ), (messages, samples) in found.items()
+        ]
+        yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
+
+    def total(self, found: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+        """Return the sum of the rows that tasks yielded, as JSON.
+
+        It has the number of messages, the cells of messages whose treatment differs, and the number
+        of messages that each rule matched, in table order. A cell has the ordinals of the `old` and
+        `new` rules, the number of `messages`, and a few samples in the order of `Sample`.
+        """
+        cells: _Cells = {}
+        for row in (row for batch in found for row in batch.to_pylist()):
+            samples = [Sample(**sample) for sample in row["samples"]]
+            pair = (tuple(row["old"]), tuple(row["new"]), row["differ"])
+            _add(cells, pair, row["messages"], samples)
+        matched_old: Counter[int] = Counter()
+        matched_new: Counter[int] = Counter()
+        for (old, new, _), (messages, _) in cells.items():
+            matched_old.update(dict.fromkeys(old, messages))
+            matched_new.update(dict.fromkeys(new, messages))
+        differ = [(pair, *held) for pair, held in cells.items() if pair[2]]
+        differ.sort(key=lambda cell: (-cell[1], *cell[0]))
+        return {
+            "messages": sum(messages for messages, _ in cells.values()),
+            "cells": [
+                {
+                    "old": list(old),
+                    "new": list(new),
+                    "messages": messages,
+                    "samples": [list(sample) for sample in samples],
+                }
+                for (old, new, _), messages, samples in differ
+            ],
+            "matched": {
+                "old": [matched_old[rule.ordinal] for rule in self.old.rules],
+                "new": [matched_new[rule.ordinal] for rule in self.new.rules],
+            },
+        }
+
+
+def _add(cells: _Cells, pair: _Pair, messages: int, samples: Sequence[Sample]) -> None:
+    held, some = cells.get(pair, (0, []))
+    cells[pair] = held + messages, nsmallest(SAMPLES, [*some, *samples])
+    if len(cells) > MAX_CELLS:
+        raise LakeError(
+            "MQDLQ-411",
+            f"the messages are treated in more than {MAX_CELLS} ways; compare fewer"
+            " snapshots, or tables that differ less",
+        )
+
+
+def _counted(
+    batch: pa.RecordBatch, before: Decisions, after: Decisions
+) -> Iterator[tuple[_Pair, int, list[Sample]]]:
+    """Yield each pair of a batch, with the number of its messages and samples."""
+    numbers = before.numbers(batch), after.numbers(batch)
+    size = len(after.treatments)
+    pairs, places = np.unique(numbers[0] * size + numbers[1], return_inverse=True)
+    ordered = np.argsort(places, kind="stable")
+    ends = np.cumsum(np.bincount(places))
+    for pair, start, end in zip(pairs.tolist(), [0, *ends], ends, strict=False):
+        old, new = before.treatments.steps(pair // size), after.treatments.steps(pair % size)
+        differ = _treatment(old) != _treatment(new)
+        some = ordered[start:end] if differ else ordered[:0]
+        rules = [tuple(step.rule for step in steps) for steps in (old, new)]
+        yield (rules[0], rules[1], differ), int(end - start), _samples(batch, some)
+
+
+def _samples(batch: pa.RecordBatch, places: Any) -> list[Sample]:
+    """Return the first of these rows."""
+    at = pa.array(places)
+    columns = {name: batch.column(name).take(at) for name in Sample._fields}
+    columns["snapshot_id"] = columns["snapshot_id"].cast(pa.string())
+    ordered = pa.table(columns).sort_by([("snapshot_id", "ascending"), ("browse_seq", "ascending")])
+    rows = ordered[:SAMPLES].to_pylist()
+    return [Sample(**{**row, "message_key": row["message_key"].hex()}) for row in rows]
+
+
+def _treatment(steps: tuple[Step, ...]) -> list[tuple[Any, ...]]:
+    """Return the treatment, regardless of the rules that cause it."""
+    return [tuple(getattr(step, name) for name in _ACTS) for step in steps]

@@ -18,20 +18,21 @@ from pyspark.sql import SparkSession
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.deciding.decisions import columns_needed
-from mqdlq.evaluation.reading.messages import Messages
-from mqdlq.evaluation.reading.snapshot_rows import nul_as_blank
-from mqdlq.evaluation.reading.strategies import (
+from mqdlq.evaluation.decisions import columns_needed
+from mqdlq.evaluation.messages import (
     Bounds,
     Choice,
+    Messages,
     Strategy,
     frozen_rules,
+    nul_as_blank,
     queue_kind,
     rules_of_file,
 )
-from mqdlq.evaluation.writing.plan_parts import SCHEMA as RECEIPT
-from mqdlq.evaluation.writing.plan_parts import PlanPart, Receipt
-from mqdlq.evaluation.writing.plan_receipts import (
+from mqdlq.evaluation.plan_parts import SCHEMA as RECEIPT
+from mqdlq.evaluation.plan_parts import (
+    PlanPart,
+    Receipt,
     buckets_are_complete,
     counts_of,
     dispositions_of,

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user
 from mqdlq import lake
 from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.reading.snapshot_rows import read_all_headers
+from mqdlq.evaluation.messages import read_all_headers
 from mqdlq.evaluation.workers import run_on_workers
 from mqdlq.lake import Snapshot
 from mqdlq.lake.storage import exists

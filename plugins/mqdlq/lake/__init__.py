@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from mqdlq.lake.descriptions import PlanDescription, SnapshotCounts, SnapshotManifest, StepCount
-from mqdlq.lake.full_rows import full_rows_of_settled, newest_rows, whole_rows
 from mqdlq.lake.plans import (
     count_planned,
     find_plan,
@@ -15,19 +13,25 @@ from mqdlq.lake.plans import (
     start_plan,
     unfinished_messages,
 )
+from mqdlq.lake.schema import PlanDescription, SnapshotManifest, StepCount
 from mqdlq.lake.snapshots import (
     Snapshot,
     SnapshotWriter,
     count_keys,
     expiring_keys,
     find_snapshot,
+    finished_snapshots,
+    full_rows_of_settled,
+    newest_rows,
     payload_row,
     payload_rows,
     read_manifest,
+    remove_snapshot,
     settled_places,
     settled_rows,
     snapshot_rows,
     snapshot_stands,
+    whole_rows,
 )
 from mqdlq.lake.storage import (
     plan_directory,
@@ -37,12 +41,10 @@ from mqdlq.lake.storage import (
     uri,
     write_text,
 )
-from mqdlq.lake.works import finished_snapshots, remove_snapshot
 
 __all__ = [
     "PlanDescription",
     "Snapshot",
-    "SnapshotCounts",
     "SnapshotManifest",
     "SnapshotWriter",
     "StepCount",

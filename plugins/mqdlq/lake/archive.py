@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from mqdlq.errors import LakeError
 from mqdlq.headers import message_key, without_trace_properties
 from mqdlq.lake import storage
-from mqdlq.lake.files import MissingFileError, open_parquet
+from mqdlq.lake.files import MissingFileError, Part, open_parquet
 
 SCHEMA = pa.schema(
     [
@@ -29,8 +28,7 @@ SCHEMA = pa.schema(
 
 _TIME: Final = "%Y%m%dT%H%M%S%fZ"
 _ROWS_TO_A_GROUP: Final = 1024
-_BYTES_TO_A_GROUP: Final = 8 << 20
-"""A row group is written when it reaches either limit, and is read back alone."""
+"""How many rows a row group has at most; it is read back alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,6 @@ def write_copies(
     from the copies; then no message may be discarded.
     """
     location = copies_location(root, run_id, name)
-    storage.make_directory(location.rsplit("/", 1)[0])
     return location, _write_and_verify(location, copies)
 
 
@@ -95,7 +92,8 @@ def remove_copies(location: str, message_ids: Collection[int]) -> None:
     while storage.exists(location):
         # A process that rewrites the same file at the same time may remove each of these.
         with suppress(FileNotFoundError, MissingFileError):
-            held = _message_ids(location)
+            with open_parquet(location) as file:
+                held = set(file.read(["message_id"]).column(0).to_pylist())
             if held <= set(message_ids):
                 storage.remove_file(location)
             elif held & set(message_ids):
@@ -129,21 +127,16 @@ def _remove_hidden_files(directory: str, name: str = "") -> None:
         storage.remove_file(place)
 
 
-def _message_ids(location: str) -> set[int]:
-    with open_parquet(location) as file:
-        return set(file.read(["message_id"]).column(0).to_pylist())
-
-
 def _write_and_verify(location: str, copies: Iterable[Copy]) -> dict[int, str]:
     digests: dict[int, str] = {}
-    with (
-        storage.new_file(location) as file,
-        # Bodies do not repeat and are never searched: no dictionary, no statistics in the footer.
-        pq.ParquetWriter(file, SCHEMA, use_dictionary=False, write_statistics=False) as writer,
-    ):
-        for rows in _groups(copies):
-            digests |= {row["message_id"]: row["digest"] for row in rows}
-            writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
+    with ExitStack() as opened:
+        part = Part(location, SCHEMA, opened, _ROWS_TO_A_GROUP)
+        part.begin()
+        for copy in copies:
+            digests[copy.message_id] = copy.digest
+            row = {"message_id": copy.message_id, "digest": digests[copy.message_id]}
+            part.add({**row, "descriptor": copy.descriptor, "body": copy.body}, len(copy.body))
+        part.flush()
     if read_back(location) != digests:
         raise LakeError(
             "MQDLQ-428",
@@ -151,21 +144,6 @@ def _write_and_verify(location: str, copies: Iterable[Copy]) -> dict[int, str]:
             " repair the storage",
         )
     return digests
-
-
-def _groups(copies: Iterable[Copy]) -> Iterator[list[dict[str, Any]]]:
-    """Gather copies into row groups, which cost too much for single messages."""
-    rows: list[dict[str, Any]] = []
-    held = 0
-    for copy in copies:
-        if rows and (len(rows) == _ROWS_TO_A_GROUP or held + len(copy.body) > _BYTES_TO_A_GROUP):
-            yield rows
-            rows, held = [], 0
-        row = {"descriptor": copy.descriptor, "body": copy.body}
-        rows.append({"message_id": copy.message_id, "digest": copy.digest, **row})
-        held += len(copy.body)
-    if rows:
-        yield rows
 
 
 def read_back(location: str) -> dict[int, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from typing import IO, Any, Final
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
-from mqdlq.lake.descriptions import FileDigest
+from mqdlq.lake.schema import FileDigest
 
 BLOCK: Final = 4 << 20
 """The length of a block in bytes; a reader has at most two blocks of a file in memory."""
@@ -203,3 +203,75 @@ def _remedy(location: str) -> str:
     """Return what to do; the innermost directory that is known counts."""
     parts = [part for part in location.split("/") if part in REMEDIES]
     return REMEDIES[parts[-1] if parts else "snapshots"]
+
+
+# Write one Parquet file row by row, in row groups of limited size.
+
+ROWS_TO_A_GROUP: Final = 8192
+_BYTES_TO_A_GROUP: Final = 8 << 20
+"""A row group is written when it reaches either limit; a longer value has its own group."""
+
+_BODIES: Final = frozenset({"payload", "body"})
+"""Columns that do not repeat and are never searched: no dictionary, no statistics in the footer."""
+
+
+class Part:
+    """A Parquet file, which is created with its directory and the first row.
+
+    It appears under its name when the stack `opened` is closed without an exception.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        schema: pa.Schema,
+        opened: ExitStack,
+        rows_to_a_group: int = ROWS_TO_A_GROUP,
+    ) -> None:
+        self._location, self._schema, self._opened = location, schema, opened
+        self._rows_to_a_group = rows_to_a_group
+        self._rows: list[Mapping[str, Any]] = []
+        self._batches: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._file: DigestedFile | None = None
+        self._parquet: pq.ParquetWriter | None = None
+
+    @property
+    def digest(self) -> FileDigest | None:
+        """The digest of the file, complete when `opened` is closed; None if there is no file."""
+        return self._file.digest if self._file else None
+
+    def add(self, row: Mapping[str, Any], size: int = 0) -> None:
+        """Add a row; `size` is the length of its longest value in bytes, if it may be large."""
+        if self._bytes + size > _BYTES_TO_A_GROUP:
+            self.flush()
+        self._rows.append(row)
+        self._bytes += size
+        if len(self._rows) == self._rows_to_a_group:
+            self.flush()
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Add rows as columns, to a part that has only such rows."""
+        self._batches.append(batch)
+        if sum(len(held) for held in self._batches) >= self._rows_to_a_group:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the buffered rows."""
+        if self._rows:
+            self._batches.append(pa.RecordBatch.from_pylist(self._rows, schema=self._schema))
+        if self._batches:
+            self.begin().write_table(pa.Table.from_batches(self._batches))
+        self._rows, self._batches, self._bytes = [], [], 0
+
+    def begin(self) -> pq.ParquetWriter:
+        """Return the open file; create it first if necessary."""
+        if self._parquet is None:
+            storage.make_directory(self._location.rsplit("/", 1)[0])
+            self._file = DigestedFile(self._opened.enter_context(storage.new_file(self._location)))
+            plain = not _BODIES.isdisjoint(self._schema.names)
+            writer = pq.ParquetWriter(
+                self._file, self._schema, use_dictionary=not plain, write_statistics=not plain
+            )
+            self._parquet = self._opened.enter_context(writer)
+        return self._parquet

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
-from mqdlq.lake.descriptions import PlanDescription
 from mqdlq.lake.files import open_parquet
+from mqdlq.lake.schema import PlanDescription
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 
 DESCRIPTION: Final = "_PLAN.json"

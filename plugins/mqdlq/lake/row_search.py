@@ -8,11 +8,14 @@ search. Values are parameters, and column names are those of the schema `HEADERS
 from __future__ import annotations
 
 import glob
+import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from threading import Lock
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,9 +23,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
-from mqdlq.lake.parts import PART
+from mqdlq.lake.files import ROWS_TO_A_GROUP
 from mqdlq.lake.schema import HEADERS
-from mqdlq.lake.search_database import search_cursor
+from mqdlq.lake.snapshots import PART
 from mqdlq.rules.wildcards import automaton
 
 Snapshots = Mapping[str, int]
@@ -65,7 +68,10 @@ def is_like(pattern: str, *columns: str) -> Condition:
 
 def contains(word: str, *columns: str) -> Condition:
     """Return the condition that one of these columns contains a word, whatever its case."""
-    like = f"%{_literally(word)}%"
+    literally = word
+    for special in ("\\", "%", "_"):
+        literally = literally.replace(special, "\\" + special)
+    like = f"%{literally}%"
     return any_of([Condition(f"{_name(one)} ILIKE ? ESCAPE '\\'", (like,)) for one in columns])
 
 
@@ -80,7 +86,7 @@ def is_between(start: datetime | None, end: datetime | None, *columns: str) -> C
         for sign, at in ((">=", start), ("<", end)):
             if at is not None:
                 part += f" AND {column} {sign} make_timestamptz(?::BIGINT)"
-                values.append(_microseconds(at))
+                values.append((at - _EPOCH) // _MICROSECOND)
         parts.append(Condition(part, tuple(values)))
         before += f"{column} IS NULL AND "
     return any_of(parts)
@@ -228,9 +234,10 @@ def _answer(text: str, snapshots: Snapshots, conditions: Sequence[Condition]) ->
     try:
         yield cursor.execute(text, [paths, *values])
     except duckdb.Error as error:
+        first = str(error).partition("\n")[0]
         raise LakeError(
             "MQDLQ-974",
-            f"the snapshots of the lake cannot be searched ({_first_line(error)}); search again,"
+            f"the snapshots of the lake cannot be searched ({first}); search again,"
             " and if it fails again, look whether all files of the lake can be read",
         ) from error
     finally:
@@ -268,19 +275,91 @@ def _blank(column: str) -> str:
     return "''" if _sql_type(column) == "VARCHAR" else "0"
 
 
-def _literally(text: str) -> str:
-    for special in ("\\", "%", "_"):
-        text = text.replace(special, "\\" + special)
-    return text
-
-
-def _microseconds(at: datetime) -> int:
-    return (at - _EPOCH) // _MICROSECOND
-
-
 def _moment(microseconds: int | None) -> datetime | None:
     return None if microseconds is None else _EPOCH + microseconds * _MICROSECOND
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+# DuckDB's in-memory databases, which remember the footers of files.
+#
+# A database has no tables. DuckDB reads the footer of a file for each query unless it remembers it,
+# and the footer of a million rows takes 8 ms of processor time. DuckDB limits the number of footers
+# only by an estimate, a ninth of what they take, so `_Databases` counts their row groups. DuckDB
+# reads a footer again if the file has changed.
+
+REMEMBERED_GROUPS: Final = 2_000
+"""How many row groups the remembered footers have at most. One takes 50 KB, so all take 100 MB."""
+
+_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "memory_limit": "512MB",  # a search sorts nothing; the limit is for faults
+    "autoinstall_known_extensions": False,  # nothing is downloaded
+    "autoload_known_extensions": False,
+    # Rows come in the order of the files: with one thread, and if a list of values to compare with
+    # is never read in place of the files.
+    "threads": 1,
+    "preserve_insertion_order": True,
+}
+# A limit would be a join with a second read of the files, if there are no conditions.
+_OPTIMIZERS_OFF: Final = "build_side_probe_side,join_order,late_materialization"
+
+
+def search_cursor(files: Mapping[str, int]) -> Any:
+    """Return a cursor for one query over these files; the values count their rows.
+
+    It reads rows as the caller fetches them. Raises `LakeError` without DuckDB.
+    """
+    first = next(iter(files))
+    scheme = first.partition("://")[0] if "://" in first else ""
+    return _databases(os.getpid(), scheme).cursor(files)
+
+
+class _Databases:
+    """The database of a process for a kind of file system, replaced when it remembers too much."""
+
+    def __init__(self, scheme: str) -> None:
+        self._scheme = scheme
+        self._lock = Lock()
+        self._database = _open(scheme)
+        self._groups: dict[str, int] = {}
+
+    def cursor(self, files: Mapping[str, int]) -> Any:
+        groups = {file: 1 + rows // ROWS_TO_A_GROUP for file, rows in files.items()}
+        is_small = sum(groups.values()) <= REMEMBERED_GROUPS
+        with self._lock:
+            if is_small:
+                self._remember(groups)
+            cursor = self._database.cursor()
+        cursor.execute("SET streaming_buffer_size = '64KB'")
+        if not is_small:
+            cursor.execute("SET parquet_metadata_cache = FALSE")
+        return cursor
+
+    def _remember(self, groups: Mapping[str, int]) -> None:
+        together = {**self._groups, **groups}
+        if sum(together.values()) > REMEMBERED_GROUPS:
+            self._database = _open(self._scheme)  # searches under way keep the previous one
+            together = dict(groups)
+        self._groups = together
+
+
+@cache
+def _databases(process: int, scheme: str) -> _Databases:
+    del process  # a database does not survive a fork
+    return _Databases(scheme)
+
+
+def _open(scheme: str) -> Any:
+    try:
+        import duckdb  # noqa: PLC0415 (optional)
+    except ImportError:
+        raise LakeError(
+            "MQDLQ-973", "messages cannot be searched without DuckDB; install mqdlq[page]"
+        ) from None
+    database = duckdb.connect(config=_SETTINGS)
+    database.execute(f"SET disabled_optimizers = '{_OPTIMIZERS_OFF}'")
+    database.execute("SET GLOBAL parquet_metadata_cache = TRUE")
+    if scheme:
+        database.register_filesystem(storage.filesystem(f"{scheme}://")[0])
+    else:
+        with suppress(duckdb.CatalogException):  # other threads read files since DuckDB 2.0
+            database.execute("SET GLOBAL async_threads = 0")
+    return database

@@ -12,8 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from mqdlq.lake.descriptions import SCHEMA_VERSION, SnapshotManifest
-from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
+from mqdlq.lake.schema import HEADERS, PAYLOAD, SCHEMA_VERSION, SETTLED, SnapshotManifest
 from mqdlq.model import MessageClass
 from mqdlq.structures import MQDLH, MQMD, Packed
 

@@ -1,9 +1,9 @@
-"""Write and read snapshots: rows and a manifest, which is written last."""
+"""Write, find, read and remove snapshots: rows and a manifest, which is written last."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
-from mqdlq.lake.descriptions import SnapshotManifest
-from mqdlq.lake.files import Files, open_parquet, read_batches
-from mqdlq.lake.parts import PART, Part
-from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
-from mqdlq.lake.storage import snapshot_directory, snapshot_pattern
+from mqdlq.lake.files import Files, Part, open_parquet, read_batches
+from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED, SnapshotManifest
+from mqdlq.lake.storage import plans_pattern, snapshot_directory, snapshot_pattern
 from mqdlq.model import QueueKind
 
 MANIFEST: Final = "_MANIFEST.json"
+PART: Final = "part-00000.parquet"
+"""The name of the only file in each directory of a snapshot."""
 _CONTENTS: Final = ("headers", "settled", "payload", "_", ".")
 
 
@@ -100,10 +100,11 @@ class SnapshotWriter:
                 "MQDLQ-420", f"{self.directory} is a finished snapshot; give the new one another id"
             )
         storage.make_empty_directory(self.directory, _CONTENTS)
-        self._headers = Part(f"{self.directory}/headers", HEADERS, self._open)
-        self._settled = Part(f"{self.directory}/settled", SETTLED, self._open)
-        self._payload = Part(f"{self.directory}/payload", PAYLOAD, self._open)
-        self._headers.begin()  # readers need the directory even if there are no rows
+        self._parts = {
+            name: Part(f"{self.directory}/{name}/{PART}", schema, self._open)
+            for name, schema in (("headers", HEADERS), ("settled", SETTLED), ("payload", PAYLOAD))
+        }
+        self._parts["headers"].begin()  # readers need the directory even if there are no rows
         return self
 
     def __exit__(
@@ -123,15 +124,15 @@ class SnapshotWriter:
     def write(self, row: Mapping[str, Any]) -> None:
         """Count and add a message: a row of `mqdlq.headers.header_row`, with optional marks."""
         self.count(row["message_key"], row["total_length"])
-        self._headers.add(row)
+        self._parts["headers"].add(row)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add counted messages as columns in the schema `HEADERS`."""
-        self._headers.add_batch(batch)
+        self._parts["headers"].add_batch(batch)
 
     def write_settled(self, batch: pa.RecordBatch) -> None:
         """Add counted settled messages as columns in the schema `SETTLED`."""
-        self._settled.add_batch(batch)
+        self._parts["settled"].add_batch(batch)
         self._settled_messages += len(batch)
         self._refers_to.update(batch.column("snapshot_id").unique().to_pylist())
 
@@ -140,7 +141,9 @@ class SnapshotWriter:
     ) -> None:
         """Add stored bytes of a message's body; `length` is its full length in bytes."""
         row = {"browse_seq": browse_seq, "message_key": message_key}
-        self._payload.add({**row, "payload_length": length, "payload": payload}, len(payload))
+        self._parts["payload"].add(
+            {**row, "payload_length": length, "payload": payload}, len(payload)
+        )
 
     def finish(
         self,
@@ -159,11 +162,10 @@ class SnapshotWriter:
         queue_kind: QueueKind = QueueKind.DEAD_LETTER,
     ) -> SnapshotManifest:
         """Close the data files and write the manifest; with it, the snapshot exists."""
-        for part in (self._headers, self._settled, self._payload):
+        for part in self._parts.values():
             part.flush()
         self._open.close()
-        parts = {"headers": self._headers, "settled": self._settled, "payload": self._payload}
-        digests = {f"{name}/{PART}": part.digest for name, part in parts.items()}
+        digests = {f"{name}/{PART}": part.digest for name, part in self._parts.items()}
         manifest = SnapshotManifest(
             snapshot_id=self.snapshot_id,
             queue_manager=self._queue_manager,
@@ -197,6 +199,28 @@ def find_snapshot(root: str, snapshot_id: str) -> str:
     if not found:
         raise LakeError("MQDLQ-419", f"{root} holds no finished snapshot {snapshot_id}")
     return found[0].removesuffix(f"/{MANIFEST}")
+
+
+def finished_snapshots(root: str) -> list[Snapshot]:
+    """Return the finished snapshots of a lake by queue, the newest first.
+
+    Raises `LakeError` for an invalid manifest.
+    """
+    places = storage.matching(root, f"{snapshot_pattern()}/{MANIFEST}")
+    found = [Snapshot.at(place.removesuffix(f"/{MANIFEST}")) for place in places]
+    found.sort(key=lambda one: one.manifest.snapshot_id, reverse=True)
+    found.sort(key=lambda one: one.manifest.taken_at, reverse=True)
+    return sorted(found, key=lambda one: one.queue)
+
+
+def remove_snapshot(root: str, directory: str, snapshot_id: str) -> None:
+    """Remove a snapshot and its plans; after the first step the snapshot no longer exists.
+
+    Files of an interrupted removal are removed, too.
+    """
+    storage.remove_directory(directory, MANIFEST)
+    for plan in storage.matching(root, plans_pattern(snapshot_id)):
+        storage.remove_directory(plan, "_PLAN.json")
 
 
 def snapshot_stands(directory: str) -> bool:
@@ -283,3 +307,63 @@ def payload_row(directory: str, browse_seq: int) -> dict[str, Any] | None:
                     (row,) = file.read_row_group(group).slice(at, 1).to_pylist()
                     return dict(row)
     return None
+
+
+# Read full rows of all messages of snapshots, including settled messages.
+
+
+def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield these columns of every message of a finished snapshot, settled messages last.
+
+    Raises `LakeError` like `full_rows_of_settled`.
+    """
+    yield from snapshot_rows(directory, columns)
+    yield from full_rows_of_settled(directory, columns)
+
+
+def newest_rows(
+    snapshots: Iterable[Snapshot], columns: Sequence[str]
+) -> Iterator[tuple[Snapshot, dict[str, Any]]]:
+    """Yield these columns, which must include `message_key`, of the messages of several snapshots.
+
+    If several snapshots of a queue have a message, its row is that of the newest.
+    """
+    seen: set[tuple[str, str, bytes]] = set()
+    for snapshot in sorted(snapshots, key=lambda each: each.manifest.taken_at, reverse=True):
+        here = set()
+        for row in whole_rows(snapshot.directory, columns):
+            key = *snapshot.queue, row["message_key"]
+            if key not in seen:
+                here.add(key)
+                yield snapshot, row
+        seen |= here
+
+
+def full_rows_of_settled(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield these columns of the settled messages of a finished snapshot.
+
+    The values are those of the snapshot with the full row, but `browse_seq` is that of this one.
+    `browsed_at` is when this snapshot was taken. Raises `LakeError` if a full row is missing;
+    pruning never removes it.
+    """
+    manifest = read_manifest(directory)
+    waiting: dict[str, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for batch in settled_rows(directory, ["browse_seq", "message_key", "snapshot_id"]):
+        for row in batch.to_pylist():
+            waiting[row["snapshot_id"]][row["message_key"]].append(row["browse_seq"])
+    siblings = directory.rstrip("/").rsplit("/", 1)[0]
+    for snapshot_id, places in sorted(waiting.items()):
+        wanted = sorted({"message_key", *columns})
+        for row in snapshot_rows(f"{siblings}/{snapshot_id}", wanted):
+            # Equal messages have equal rows, so any row fits any position.
+            if here := places.get(row["message_key"]):
+                row["browse_seq"] = here.pop(0)
+                row["browsed_at"] = manifest.taken_at
+                yield {name: row[name] for name in columns if name in row}
+        missing = sum(map(len, places.values()))
+        if missing:
+            raise LakeError(
+                "MQDLQ-405",
+                f"{siblings}/{snapshot_id} lacks {missing} messages that snapshot"
+                f" {manifest.snapshot_id} refers to; take a full snapshot",
+            )

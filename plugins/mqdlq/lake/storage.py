@@ -1,4 +1,7 @@
-"""Locations of snapshots and plans in a lake."""
+"""Locations of snapshots and plans in a lake, and its files in an fsspec location.
+
+Directories are private, and writes atomic.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 from mqdlq.errors import LakeError
 
+_PRIVATE_DIRECTORY: Final = 0o700
+_PRIVATE_FILE: Final = 0o600
+_OF_THE_FILE_SYSTEM: Final = {ENOSPC, EDQUOT, EROFS, EACCES, EIO, EFBIG}
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -35,14 +41,10 @@ def snapshot_directory(root: str, queue_manager: str, queue: str, snapshot_id: s
     )
 
 
-def snapshot_pattern(snapshot_id: str) -> str:
-    """Return the glob pattern, below the root, of a snapshot of any queue."""
-    return _join("", "snapshots", "queue_manager=*", "queue=*", _id("snapshot", snapshot_id))
-
-
-def any_snapshot_pattern() -> str:
-    """Return the glob pattern, below the root, of all snapshots."""
-    return _join("", "snapshots", "queue_manager=*", "queue=*", "*")
+def snapshot_pattern(snapshot_id: str = "") -> str:
+    """Return the glob pattern, below the root, of a snapshot of any queue, or of all snapshots."""
+    name = _id("snapshot", snapshot_id) if snapshot_id else "*"
+    return _join("", "snapshots", "queue_manager=*", "queue=*", name)
 
 
 def plans_pattern(snapshot_id: str) -> str:
@@ -78,13 +80,6 @@ def _id(noun: str, identifier: str) -> str:
 
 def _join(root: str, *segments: str) -> str:
     return "/".join((root.rstrip("/"), *segments))
-
-
-# Files of the lake in an fsspec location: private directories and atomic writes.
-
-_PRIVATE_DIRECTORY: Final = 0o700
-_PRIVATE_FILE: Final = 0o600
-_OF_THE_FILE_SYSTEM: Final = {ENOSPC, EDQUOT, EROFS, EACCES, EIO, EFBIG}
 
 
 def filesystem(location: str) -> tuple[Any, str]:

@@ -22,7 +22,6 @@ from mqdlq.lake import (
     storage,
 )
 from mqdlq.lake.archive import file_in_lake, read_copies, remove_copies, remove_unfinished_files
-from mqdlq.lake.works import remove_snapshot_files
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
 from mqdlq.ledger.retention import OpenFile, Protection
@@ -327,7 +326,7 @@ class Pruner:
         run, taken = ledger.runs.get(run_id), ledger.snapshots.of_run(run_id)
         if run is not None and taken is not None:
             directory = snapshot_directory(root, run.queue_manager, run.queue, taken.snapshot_id)
-            remove_snapshot_files(root, directory, taken.snapshot_id)
+            remove_snapshot(root, directory, taken.snapshot_id)
         remove_unfinished_files(root, run_id)
         ledger.prunes.erase(run_id)
 
@@ -411,7 +410,7 @@ def prune_snapshots(
     if not is_dry_run and removed:
         ledger.snapshots.record_pruned([one.manifest.snapshot_id for one in removed], now)
         for one in removed:
-            remove_snapshot(lake_root, one)
+            remove_snapshot(lake_root, one.directory, one.manifest.snapshot_id)
     kept = [(one, reasons[one.manifest.snapshot_id]) for one in beyond if one not in removed]
     return removed, kept
 

@@ -381,7 +381,7 @@ def _repaired(
 ) -> list[Candidate]:
     """Return the candidates with the changes of the repair, or with why it cannot be made."""
     places = {find_snapshot(sources.lake_root, name) for name in {one.snapshot_id for one in found}}
-    sizes = {place: read_manifest(place).counts.full for place in places}
+    sizes = {place: read_manifest(place).full for place in places}
     keys = [(bytes.fromhex(one.message_key),) for one in found]
     wanted = [is_one_of(keys, "message_key")]
     rows = {

@@ -208,12 +208,12 @@ def test_the_next_snapshot_after_pruning_has_full_rows(world: World) -> None:
     world.dead_letter()
     snapshot(world)
     for found in lake.finished_snapshots(world.lake_root):
-        lake.remove_snapshot(world.lake_root, found)
+        lake.remove_snapshot(world.lake_root, found.directory, found.manifest.snapshot_id)
 
     snapshot(world)
 
     (found,) = lake.finished_snapshots(world.lake_root)
-    assert found.manifest.counts == lake.SnapshotCounts(full=1, settled=0)
+    assert (found.manifest.full, found.manifest.settled) == (1, 0)
 
 
 def test_the_report_of_a_run_with_a_pruned_snapshot_is_the_stored_one(

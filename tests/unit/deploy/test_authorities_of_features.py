@@ -83,7 +83,7 @@ def test_a_second_run_needs_no_further_authority_for_settled_messages(world: Wor
     )
     settle(world.execution(run))
 
-    assert (manifest.counts.full, manifest.counts.settled) == (0, 10)
+    assert (manifest.full, manifest.settled) == (0, 10)
     assert world.ledger.runs.get(run.run_id) == run
 
 

@@ -132,7 +132,8 @@ def test_removing_a_snapshot_removes_its_plans(root: str) -> None:
     lake.finish_plan(plan, lake.PlanDescription("s1-abc", "0", ("s1",), "d", 0, {}))
     assert list(lake.planned_messages(plan)) == []
 
-    lake.remove_snapshot(root, lake.finished_snapshots(root)[0])
+    (found,) = lake.finished_snapshots(root)
+    lake.remove_snapshot(root, found.directory, found.manifest.snapshot_id)
 
     assert lake.finished_snapshots(root) == []
     assert lake.find_plan(plan) is None

@@ -9,9 +9,9 @@ import pytest
 
 from mqdlq import lake
 from mqdlq.headers import MessageDescriptor, header_row
-from mqdlq.lake import search_database
-from mqdlq.lake.row_search import count_rows, search_rows
-from mqdlq.lake.search_database import search_cursor
+from mqdlq.lake import row_search
+from mqdlq.lake.row_search import count_rows, search_cursor, search_rows
+from mqdlq.lake.snapshots import PART
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -29,16 +29,16 @@ def snapshot(directory: Path, name: str, rows: int = 1) -> str:
 
 
 @pytest.fixture(name="databases")
-def _databases(monkeypatch: pytest.MonkeyPatch) -> search_database._Databases:
+def _databases(monkeypatch: pytest.MonkeyPatch) -> row_search._Databases:
     """Return new databases that remember at most two row groups."""
-    monkeypatch.setattr(search_database, "REMEMBERED_GROUPS", 2)
-    own = search_database._Databases("")
-    monkeypatch.setattr(search_database, "_databases", lambda _process, _scheme: own)
+    monkeypatch.setattr(row_search, "REMEMBERED_GROUPS", 2)
+    own = row_search._Databases("")
+    monkeypatch.setattr(row_search, "_databases", lambda _process, _scheme: own)
     return own
 
 
 def test_a_database_that_remembers_too_much_is_replaced(
-    tmp_path: Path, databases: search_database._Databases
+    tmp_path: Path, databases: row_search._Databases
 ) -> None:
     names = [snapshot(tmp_path, name) for name in ("s1", "s2", "s3")]
     remembered, seen = [], []
@@ -51,7 +51,7 @@ def test_a_database_that_remembers_too_much_is_replaced(
 
 
 def test_a_search_of_too_many_files_remembers_none(
-    tmp_path: Path, databases: search_database._Databases
+    tmp_path: Path, databases: row_search._Databases
 ) -> None:
     names = [snapshot(tmp_path, name) for name in ("s1", "s2", "s3")]
 
@@ -64,7 +64,7 @@ def test_a_search_of_too_many_files_remembers_none(
 
 
 def test_a_search_under_way_outlives_its_database(
-    tmp_path: Path, databases: search_database._Databases
+    tmp_path: Path, databases: row_search._Databases
 ) -> None:
     first = snapshot(tmp_path, "s1", rows=200)
     found = search_rows({first: 200}, [], ["browse_seq"])
@@ -81,6 +81,6 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     assert count_rows({first: 1}, [], 10) == (1, 1)
     second = snapshot(tmp_path / "b", "s1", rows=3)
     Path(second, "headers").rename(Path(second, "new"))
-    Path(second, "new", lake.parts.PART).replace(Path(first, "headers", lake.parts.PART))
+    Path(second, "new", PART).replace(Path(first, "headers", PART))
 
     assert count_rows({first: 3}, [], 10) == (3, 3)

@@ -11,7 +11,7 @@ import pytest
 
 from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
-from mqdlq.lake import Snapshot, remove_snapshot
+from mqdlq.lake import remove_snapshot
 from mqdlq.model import Outcome, QueueKind
 from mqdlq.reading.cause_profiles import CauseProfile, Expiry, profile_causes
 from tests.support.world import NOON, World
@@ -166,7 +166,7 @@ def test_a_pruned_snapshot_is_an_error(world: World) -> None:
     fill(world)
     execution = world.plan(RULES)
     taken = world.recorded_snapshot("run-1")
-    remove_snapshot(world.lake_root, Snapshot.at(taken.location))
+    remove_snapshot(world.lake_root, taken.location, taken.snapshot_id)
 
     with pytest.raises(LakeError, match="is not a snapshot"):
         profile_causes(execution.run, taken, NOON + timedelta(1), ledger=world.ledger)

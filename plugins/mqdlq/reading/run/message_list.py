@@ -67,7 +67,7 @@ class SnapshotMessages:
 
     def full_rows(self, chosen: RowFilter, among: Collection[bytes] = ()) -> array[int]:
         """Return the browse_seqs of the selected full rows, and with `among` of these keys only."""
-        rows = self._manifest.counts.full
+        rows = self._manifest.full
         conditions = conditions_of(chosen, {self._location: rows})
         if among:
             conditions.append(is_one_of(sorted((key,) for key in among), "message_key"))
@@ -99,7 +99,7 @@ class SnapshotMessages:
 
         A settled message has the columns of its full row and `settled`, its compact row.
         """
-        own = {self._location: self._manifest.counts.full}
+        own = {self._location: self._manifest.full}
         within = [
             is_within(places[0], places[-1], "browse_seq"),
             is_one_of([(place,) for place in places], "browse_seq"),
@@ -132,7 +132,7 @@ class SnapshotMessages:
         """Return other snapshots of the queue, and how many full rows each has."""
         directory = self._location.rstrip("/").rsplit("/", 1)[0]
         places = [f"{directory}/{name}" for name in sorted(names)]
-        return {place: read_manifest(place).counts.full for place in places}
+        return {place: read_manifest(place).full for place in places}
 
 
 class MessageList:

@@ -83,7 +83,7 @@ def _tally(sources: Sources, counts: RunCounts, missing: Sequence[int]) -> Tally
     open_ones = Outcome.having(Trait.NEEDS_ATTENTION)
     attention = sum(booked[one] - counts.known_since[one] + settled[one] for one in open_ones)
     named = sources.run.message_keys if sources.run is not None else ()
-    full = sources.manifest.counts.full if sources.manifest is not None else counts.listed
+    full = sources.manifest.full if sources.manifest is not None else counts.listed
     return Tally(
         booked=booked,
         missing=missing,

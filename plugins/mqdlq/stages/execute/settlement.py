@@ -162,7 +162,7 @@ def _find_present_messages(
     """
     run, ledger = execution.run, execution.ledger
     earlier = ledger.accounts.of_run(run.run_id)
-    no_full_rows = read_manifest(snapshot.location).counts.full == 0
+    no_full_rows = read_manifest(snapshot.location).full == 0
     if no_full_rows and ledger.plans.of_run(run.run_id) is None and earlier is None:
         untouched.mark_all_seen()
         return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at), 0

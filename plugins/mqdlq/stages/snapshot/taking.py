@@ -284,7 +284,7 @@ def snapshot_queue(execution: Execution, options: SnapshotOptions) -> SnapshotMa
     for warning in check_named_messages(run, place):
         log.warning("%s", warning)
     record_causes(run, ledger=ledger)
-    if manifest.counts.full or run.dry_run or has_open_units(run, ledger):
+    if manifest.full or run.dry_run or has_open_units(run, ledger):
         return manifest
     settle(execution)
     log.info(

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from mqdlq.causes import Cause, CountedCause
-from mqdlq.lake import Snapshot, remove_snapshot
+from mqdlq.lake import remove_snapshot
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.stages.execute import make_pass, settle
@@ -193,7 +193,7 @@ def test_a_pruned_snapshot_leaves_the_causes_of_the_ledger(pages: Pages) -> None
     pages.fill()
     pages.handle()
     taken = pages.world.recorded_snapshot("run-1")
-    remove_snapshot(pages.world.lake_root, Snapshot.at(taken.location))
+    remove_snapshot(pages.world.lake_root, taken.location, taken.snapshot_id)
 
     assert len(pages.causes()) == 4
     assert "The snapshot cannot be read" in pages.words(CAUSES)

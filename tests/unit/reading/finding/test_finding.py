@@ -13,8 +13,8 @@ import pytest
 from mqdlq import lake
 from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
-from mqdlq.lake.parts import PART
 from mqdlq.lake.schema import HEADERS
+from mqdlq.lake.snapshots import PART
 from mqdlq.model import Outcome
 from mqdlq.reading import find as module
 from mqdlq.reading.filters import FilterError, MessageFilter, Presence

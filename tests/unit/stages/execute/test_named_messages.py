@@ -112,7 +112,7 @@ def test_unselected_messages_are_work_for_the_next_run_over_all(world: World) ->
     manifest = world.snapshot(run)
     world.accept(run)
 
-    assert (manifest.counts.full, manifest.counts.settled) == (2, 1)
+    assert (manifest.full, manifest.settled) == (2, 1)
     make_pass(world.execution(run))
     assert settle(world.execution(run)) == {Outcome.UNMATCHED: 2, Outcome.UNPROCESSABLE: 1}
 
@@ -131,11 +131,11 @@ def test_settled_messages_that_are_not_named_stay_compact_and_are_not_selected(
     world.accept(run)
     make_pass(world.execution(run))
 
-    assert (manifest.counts.full, manifest.counts.settled) == (1, 2)
+    assert (manifest.full, manifest.settled) == (1, 2)
     assert settle(world.execution(run)) == {Outcome.UNMATCHED: 1, Outcome.NOT_SELECTED: 2}
     world.clock.sleep(1)
     after = world.snapshot(world.start(rules))
-    assert (after.counts.full, after.counts.settled) == (0, 3)
+    assert (after.full, after.settled) == (0, 3)
 
 
 def keys_of_settled(world: World) -> list[str]:
@@ -202,5 +202,5 @@ def test_settled_messages_stay_settled_when_an_action_names_one(world: World) ->
 
     run = world.start(rules)
 
-    assert world.snapshot(run).counts.settled == 3
+    assert world.snapshot(run).settled == 3
     assert settle(world.execution(run)) == {Outcome.UNMATCHED: 3}

@@ -69,7 +69,7 @@ class Runs:
             return "nothing"
         run = self._recorded(options.dag_run_id)
         manifest = world.snapshot(run)
-        if not manifest.counts.full:
+        if not manifest.full:
             settle(world.execution(run))
             return f"{manifest.messages} settled"
         world.accept(run)

@@ -69,7 +69,7 @@ def test_duckdb_reads_a_snapshot(world: World) -> None:
 def test_a_snapshot_of_the_first_version_is_still_read() -> None:
     manifest = lake.read_manifest(str(VERSION_1))
 
-    assert (manifest.schema_version, manifest.counts) == (1, lake.SnapshotCounts(4, 0))
+    assert (manifest.schema_version, manifest.full, manifest.settled) == (1, 4, 0)
     assert [row["class"] for row in lake.snapshot_rows(str(VERSION_1))] == [
         *["dead_letter"] * 3,
         "no_dlh",
@@ -82,7 +82,7 @@ def test_a_snapshot_of_the_first_version_is_still_read() -> None:
 def test_the_settled_messages_of_the_first_version_are_still_read() -> None:
     manifest = lake.read_manifest(str(SETTLED_1))
 
-    assert (manifest.schema_version, manifest.counts) == (1, lake.SnapshotCounts(1, 3))
+    assert (manifest.schema_version, manifest.full, manifest.settled) == (1, 1, 3)
     assert SettledList(str(SETTLED_1)).count_settled() == {
         Settled(Outcome.LEFT_BY_RULE, 2, "IGNORE", "", ""): 1,
         Settled(Outcome.UNMATCHED, 0, "", "", ""): 1,

@@ -223,5 +223,5 @@ def test_a_table_equal_to_the_action_does_not_apply_to_an_unprocessable_message(
     world.accept(run)
 
     assert run.rules_digest == given.run.rules_digest
-    assert (manifest.counts.full, manifest.counts.settled) == (2, 0)
+    assert (manifest.full, manifest.settled) == (2, 0)
     assert settle(world.execution(run)) == {Outcome.LEFT_BY_RULE: 1, Outcome.UNPROCESSABLE: 1}

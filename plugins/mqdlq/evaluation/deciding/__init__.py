@@ -1,1 +1,0 @@
-"""Decide about batches of messages with NumPy and Arrow. No module here imports Spark."""

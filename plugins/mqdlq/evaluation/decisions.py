@@ -1,0 +1,362 @@
+"""Decide the treatment of batches of messages.
+
+The matcher is called once for each distinct value (see `value_masks`), and steps are made once for
+each treatment (see `treatments`). NumPy and Arrow combine codes and bits for all rows of a batch.
+The code runs in Spark's workers, or in the driver for few messages. Its memory is limited for any
+number of messages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mqdlq.evaluation.value_masks import ValueMasks, Words, encoded, extension_values
+from mqdlq.lake import StepCount
+from mqdlq.lake.schema import STEP
+from mqdlq.model import Disposition, Step
+from mqdlq.plan import StepTemplate, resolve, steps_of, steps_without_a_dlh, treatment_digest
+from mqdlq.rules import Rule, RulesTable
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+_REMEMBERED: Final = 65_536
+"""The most treatments that are cached."""
+
+
+def columns_needed(table: RulesTable) -> list[str]:
+    """Return the distinct columns of `headers` that an evaluation reads."""
+    read = {"browse_seq", "message_key", "class", *table.columns, *targets_needed(table)}
+    return sorted(read)
+
+
+class Decisions:
+    """Decisions of one table on successive batches; `treatments` explains their numbers.
+
+    With `has_given_action` the table is one action, given for exactly these messages.
+    """
+
+    def __init__(
+        self,
+        table: RulesTable,
+        *,
+        nul_as_blank: bool = False,
+        explain: bool = False,
+        has_given_action: bool = False,
+        remembered: int = _REMEMBERED,
+    ) -> None:
+        without_a_dlh = steps_without_a_dlh(table) if has_given_action else ()
+        self.treatments = Treatments(explain, without_a_dlh)
+        self._explain = explain
+        self._acts_on = table.queue_kind.acts_on.value
+        self._masks = ValueMasks(table, nul_as_blank=nul_as_blank, remembered=remembered)
+        self._targets = tuple(sorted(targets_needed(table)))
+        self._columns = tuple(sorted({*self._masks.columns, *self._targets}))
+        self._chains: dict[bytes, Chain] = {}
+        self._remembered = remembered
+
+    def numbers(self, rows: pa.RecordBatch) -> Numbers:
+        """Return the number of each row's treatment; numbers are valid until the next call."""
+        if max(len(self.treatments), len(self._chains)) > self._remembered:
+            self.treatments.forget()
+            self._chains.clear()
+        asked = pc.equal(rows.column("class"), self._acts_on)
+        is_asked = asked.to_numpy(zero_copy_only=False)
+        found = np.full(rows.num_rows, UNPROCESSABLE, np.int64)
+        if is_asked.all():
+            found[:] = self._number_matchable(rows)
+        elif is_asked.any():
+            found[is_asked] = self._number_matchable(rows.filter(asked))
+        self.treatments.count(found)
+        return found
+
+    def _number_matchable(self, rows: pa.RecordBatch) -> Numbers:
+        held = {name: _Column(*encoded(self._values(name, rows))) for name in self._columns}
+        which, some = _distinct(rows.num_rows, list(held.values()))
+        one_of_each = {name: column.at(some) for name, column in held.items()}
+        return self._decide_combinations(len(some), one_of_each)[which]
+
+    def _values(self, name: str, letters: pa.RecordBatch) -> pa.Array:
+        """Return a column as it is compared: that of an extension follows from others."""
+        table = self._masks.table
+        keyword = table.extensions.get(name)
+        if keyword is None:
+            return letters.column(name)
+        return extension_values(keyword, table.limits.get(name, ()), letters)
+
+    def _decide_combinations(self, number: int, held: dict[str, _Column]) -> Numbers:
+        """Decide for distinct combinations of values."""
+        standing = [
+            (self._masks.cached_bits(name, held[name].values), held[name].codes)
+            for name in self._masks.columns
+        ]
+        bits = self._masks.combined(number, standing)
+        nearest = np.zeros(number, np.int64)
+        if self._explain:
+            unmatched = np.flatnonzero(~bits.any(axis=1))
+            nearest[unmatched] = self._masks.nearest(
+                len(unmatched), [(stands, codes[unmatched]) for stands, codes in standing]
+            )
+        return self._decide_rule_sets(bits, held, nearest)
+
+    def _decide_rule_sets(self, bits: Words, held: dict[str, _Column], nearest: Numbers) -> Numbers:
+        """Decide for sets of rules, with targets from the messages."""
+        sets = _as_bytes(bits).dictionary_encode()
+        codes = sets.indices.to_numpy()
+        chains = [self._chain(code) for code in sets.dictionary.to_pylist()]
+        targets = {
+            name: held[name].where(np.array([name in chain.columns for chain in chains])[codes])
+            for name in self._targets
+        }
+        near = _Column(pa.nulls(len(self._masks.table.rules) + 1), nearest)
+        which, some = _distinct(
+            len(bits), [_Column(sets.dictionary, codes), *targets.values(), near]
+        )
+        alike = zip(
+            codes[some].tolist(), _values(targets, some), nearest[some].tolist(), strict=True
+        )
+        numbers = [self.treatments.number(chains[code], *what) for code, *what in alike]
+        return np.array(numbers, np.int64)[which]
+
+    def _chain(self, code: bytes) -> Chain:
+        """Return the chain of the rules whose bits are set."""
+        if code not in self._chains:
+            chain = Chain.of(self._masks.rules(np.frombuffer(code, np.int64).tolist()))
+            self._chains[code] = chain
+        return self._chains[code]
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Rows of a column as codes, which are indexes of their values."""
+
+    values: pa.Array
+    codes: Numbers
+
+    def at(self, places: Numbers) -> _Column:
+        return _Column(self.values, self.codes[places])
+
+    def where(self, is_needed: Any) -> _Column:
+        """Use the first value for rows that need none, so that it does not distinguish them."""
+        return _Column(self.values, np.where(is_needed, self.codes, 0))
+
+
+def _distinct(rows: int, columns: Sequence[_Column]) -> tuple[Numbers, Numbers]:
+    """Return the number of each row's distinct combination, and one row for each combination."""
+    combined, size = np.zeros(rows, np.int64), 1
+    for column in columns:
+        values = max(len(column.values), 1)
+        if size * values >= 1 << 62:
+            dense = pa.array(combined).dictionary_encode()
+            combined, size = dense.indices.to_numpy().astype(np.int64), len(dense.dictionary)
+        combined = combined * values + column.codes
+        size *= values
+    dense = pa.array(combined).dictionary_encode()
+    which = dense.indices.to_numpy()
+    some = np.empty(len(dense.dictionary), np.int64)
+    some[which] = np.arange(rows)
+    return which, some
+
+
+def _as_bytes(bits: Words) -> pa.FixedSizeBinaryArray:
+    held = np.ascontiguousarray(bits)
+    kind = pa.binary(held.shape[1] * held.itemsize)
+    return pa.FixedSizeBinaryArray.from_buffers(kind, len(held), [None, pa.py_buffer(held)])
+
+
+def _values(columns: dict[str, _Column], places: Numbers) -> list[dict[str, str]]:
+    if not columns:
+        return [{} for _ in places]
+    held = {
+        name: column.values.take(pa.array(column.codes[places])) for name, column in columns.items()
+    }
+    rows: list[dict[str, str]] = pa.table(held).to_pylist()
+    return rows
+
+
+# Number the treatments of messages, and make the steps of each treatment once: many messages have
+# the same.
+
+UNPROCESSABLE: Final = 0
+"""The treatment number of messages of a class that no rule matches."""
+
+_NAME: Final = pa.dictionary(pa.int32(), pa.string())
+_STEP: Final = pa.struct(
+    [each.with_type(_NAME) if pa.types.is_string(each.type) else each for each in STEP]
+)
+SCHEMA: Final = pa.schema(
+    [
+        ("disposition", _NAME),
+        ("steps", pa.list_(_STEP)),
+        ("winning_rule", pa.int32()),
+        ("nearest_rule", pa.int32()),
+        ("digest", pa.binary()),
+    ]
+)
+"""The columns of a treatment; dictionaries make repeated texts cheap."""
+
+
+TARGETS_TO_A_RULE: Final = 1000
+"""The most targets by which a rule's messages are counted; with more, there is one count."""
+
+MANY: Final = "*"
+"""The target that stands for too many targets; no queue has this name."""
+
+_Row = tuple[Disposition, tuple[Step, ...], tuple[int, int]]
+
+
+def targets_needed(table: RulesTable) -> frozenset[str]:
+    """Return the columns that the rules' targets come from."""
+    return frozenset().union(*(Chain.of([rule]).columns for rule in table.rules))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Chain:
+    """The steps of all messages that match the same rules, and the columns of their targets."""
+
+    templates: tuple[StepTemplate, ...]
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, rules: Iterable[Rule]) -> Chain:
+        """Return the chain of these rules, given in the order of their table."""
+        templates = steps_of(rules)
+        named = {
+            name for step in templates for name in (step.target_q.column, step.target_q_mgr.column)
+        }
+        return cls(templates, tuple(sorted(named - {""})))
+
+    @property
+    def winning(self) -> int:
+        """The ordinal of the first rule, or 0."""
+        return self.templates[0].rule if self.templates else 0
+
+
+@dataclass
+class Treatments:
+    """The treatments so far, numbered from 1, and the number of messages of each.
+
+    With `explain`, they include the winning and the nearest rule. `without_a_dlh` are the steps of
+    a message without a valid MQDLH: empty, unless an action is given for messages by name.
+    """
+
+    explain: bool = False
+    without_a_dlh: tuple[Step, ...] = ()
+    _settled: list[StepCount] = field(default_factory=list)
+    _dispositions: Counter[str] = field(default_factory=Counter)
+
+    _numbers: dict[Any, int] = field(default_factory=dict)
+    _rows: list[_Row] = field(default_factory=list)
+    _counts: Any = None
+    _made: Any = None
+
+    def __post_init__(self) -> None:
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def number(self, chain: Chain, held: Mapping[str, str], nearest: int = 0) -> int:
+        """Return the number of the treatment of a message with this chain.
+
+        `held` are the values of its target columns, and `nearest` is the ordinal of the nearest
+        rule if none matches.
+        """
+        explained = (chain.winning, nearest) if self.explain else (0, 0)
+        what = (chain, *(held[name] for name in chain.columns), explained)
+        if what not in self._numbers:
+            self._numbers[what] = len(self._rows)
+            steps = tuple(resolve(step, held) for step in chain.templates)
+            planned = Disposition.PLANNED if steps else Disposition.UNMATCHED
+            self._rows.append((planned, steps, explained))
+        return self._numbers[what]
+
+    def count(self, numbers: Any) -> None:
+        """Count a message for each of these numbers."""
+        counted = np.bincount(numbers, minlength=len(self._rows))
+        counted[: len(self._counts)] += self._counts
+        self._counts = counted
+
+    def steps(self, number: int) -> tuple[Step, ...]:
+        """Return the steps of a treatment."""
+        return self._rows[number][1]
+
+    def rows(self, numbers: Any) -> pa.RecordBatch:
+        """Return the treatment of each number, in the columns of `SCHEMA`."""
+        new = self._rows[self._made.num_rows :]
+        if new:
+            made = pa.RecordBatch.from_pylist([_as_row(*row) for row in new], schema=SCHEMA)
+            self._made = pa.concat_batches([self._made, made])
+        return self._made.take(pa.array(numbers))
+
+    def forget(self) -> None:
+        """Restart the numbering, and keep the counts."""
+        for number, count in enumerate(self._counts.tolist()):
+            if count:
+                disposition, steps, _ = self._rows[number]
+                self._dispositions[disposition.value] += count
+                if steps:
+                    self._settled.append(_first_step(steps[0], count))
+        self._settled = summed(self._settled)
+        self._clear()
+
+    def dispositions(self) -> dict[str, int]:
+        """Return the number of messages by disposition."""
+        self.forget()
+        return dict(self._dispositions)
+
+    def step_counts(self) -> list[StepCount]:
+        """Count the planned messages by their first step."""
+        self.forget()
+        return self._settled
+
+    def _clear(self) -> None:
+        self._numbers = {}
+        steps = self.without_a_dlh
+        disposition = Disposition.PLANNED if steps else Disposition.UNPROCESSABLE
+        self._rows = [(disposition, steps, (steps[0].rule if steps and self.explain else 0, 0))]
+        self._counts = np.zeros(0, np.int64)
+        self._made = pa.RecordBatch.from_pylist([], schema=SCHEMA)
+
+
+def _as_row(
+    disposition: Disposition, steps: Sequence[Step], explained: tuple[int, int]
+) -> dict[str, Any]:
+    winning, nearest = explained
+    return {
+        "disposition": disposition.value,
+        "steps": [asdict(step) for step in steps],
+        "winning_rule": winning or None,
+        "nearest_rule": nearest or None,
+        "digest": bytes.fromhex(treatment_digest(disposition, tuple(steps))),
+    }
+
+
+def _first_step(step: Step, messages: int) -> StepCount:
+    return StepCount(
+        step.rule, step.rule_line, step.action.value, step.target_q, step.target_q_mgr, messages
+    )
+
+
+def summed(counts: Iterable[StepCount]) -> list[StepCount]:
+    """Add up the counts of equal first steps, or of a whole rule if it has too many targets.
+
+    The result does not depend on how the counts were divided.
+    """
+    found: Counter[StepCount] = Counter()
+    for count in counts:
+        found[replace(count, messages=0)] += count.messages
+    targets = Counter(step.rule for step in found)
+    many = {rule for rule, number in targets.items() if number > TARGETS_TO_A_RULE}
+    many |= {step.rule for step in found if step.target_q == MANY}
+    told: Counter[StepCount] = Counter()
+    for step, messages in found.items():
+        is_one_of_many = step.rule in many
+        told[replace(step, target_q=MANY, target_q_mgr="") if is_one_of_many else step] += messages
+    return [replace(step, messages=messages) for step, messages in told.items()]

@@ -1,0 +1,487 @@
+"""Read the messages of snapshots, and pass them to the code that decides about them.
+
+Strategies differ in where messages are read and decided, not in their result: with any of them,
+that code gets batches with the requested columns and `queue_manager`, `queue` and `snapshot_id`,
+and runs once for each task. The stored bytes of bodies are never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import groupby, pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
+
+from mqdlq import lake
+from mqdlq.errors import LakeError
+from mqdlq.evaluation.workers import run_on_workers
+from mqdlq.lake import Snapshot
+from mqdlq.lake.files import Files, open_parquet, verify
+from mqdlq.lake.schema import HEADERS, FileDigest
+from mqdlq.model import QueueKind
+from mqdlq.plan import MESSAGES_TO_A_BUCKET
+from mqdlq.rules import RulesError, RulesTable, parse
+
+Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""The type of functions for Spark's `mapInArrow`."""
+
+# What the snapshots of an evaluation must have in common: rules, the kind of queue, NULs.
+
+
+def frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
+    """Return the common table of all snapshots; raise `LakeError` if their tables differ."""
+    digests = {snapshot.manifest.rules_digest for snapshot in snapshots}
+    if len(digests) > 1:
+        raise LakeError(
+            "MQDLQ-401",
+            f"the snapshots were taken with {len(digests)} different rules tables; name one with"
+            " --rules",
+        )
+    directory, manifest = snapshots[0].directory, snapshots[0].manifest
+    name = f"the rules of {directory}"
+    table = _parsed(manifest.rules_text, name, manifest.queue_kind, frozen=True)
+    if table.digest != manifest.rules_digest:
+        raise LakeError(
+            "MQDLQ-402",
+            f"{directory}: its rules have the digest {table.digest}, its manifest says"
+            f" {manifest.rules_digest}; take a new snapshot",
+        )
+    return table
+
+
+def rules_of_file(place: str, queue_kind: QueueKind, *, frozen: bool = False) -> RulesTable:
+    """Return the table in a file; raise `LakeError` if it is missing or invalid.
+
+    A `frozen` table, which mqdlq itself has written, may have extensions.
+    """
+    text = lake.read_text(place)
+    if text is None:
+        raise LakeError("MQDLQ-403", f"{place}: no such rules table")
+    return _parsed(text, place, queue_kind, frozen=frozen)
+
+
+def _parsed(text: str, name: str, queue_kind: QueueKind, *, frozen: bool) -> RulesTable:
+    try:
+        return parse(text, name, queue_kind, frozen=frozen)
+    except RulesError as error:
+        raise LakeError("MQDLQ-404", error.text) from error
+
+
+def queue_kind(snapshots: Sequence[Snapshot]) -> QueueKind:
+    """Return the kind of the snapshots' queues; raise `LakeError` if there are several."""
+    kinds = {snapshot.manifest.queue_kind for snapshot in snapshots}
+    if len(kinds) > 1:
+        raise LakeError(
+            "MQDLQ-437",
+            "some snapshots are of backout queues (queue_kind), others are not; name snapshots of"
+            " one kind of queue",
+        )
+    return kinds.pop()
+
+
+def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
+    """Return whether the snapshots' rules compare NULs as blanks; raise `LakeError` if mixed."""
+    ways = {snapshot.manifest.nul_as_blank for snapshot in snapshots}
+    if len(ways) > 1:
+        raise LakeError(
+            "MQDLQ-407",
+            "some snapshots compare NULs as blanks (nul_as_blank), others do not; name snapshots"
+            " with the same setting",
+        )
+    return ways.pop()
+
+
+# Choose a strategy, and process the messages by it.
+
+_ROWS_ARE_WORTH_A_TASK: Final = 131_072
+
+
+class Strategy(StrEnum):
+    """Where an evaluation reads messages and decides about them."""
+
+    DRIVER = "driver"
+    """Spark reads few messages, and the driver decides; no worker starts."""
+    ROW_GROUPS = "row groups"
+    """Each of Spark's tasks reads its stretch of the snapshot; no rows are exchanged."""
+    ROWS = "rows"
+    """Spark reads, finds the newest row of each message, and sorts the rows for its workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits that hold for any number of messages.
+
+    The driver takes at most `in_driver` messages, and a task at most `rows_to_a_task` rows of a
+    stretch. A worker caches `remembered` values of each column, and as many treatments. A
+    `strategy` given here is used without a choice.
+    """
+
+    in_driver: int = 20_000
+    rows_to_a_task: int = 524_288
+    remembered: int = 65_536
+    strategy: Strategy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A strategy and the reason for it, with row groups if the strategy reads them."""
+
+    strategy: Strategy
+    why: str
+    groups: tuple[Group, ...] = ()
+
+
+@dataclass(frozen=True)
+class Messages:
+    """The messages of snapshots, if `whole` with settled ones, and the columns to read."""
+
+    spark: SparkSession
+    snapshots: Sequence[Snapshot]
+    columns: Sequence[str]
+    bounds: Bounds = field(default_factory=Bounds)
+    whole: bool = False
+
+    @property
+    def number(self) -> int:
+        """The number of messages by the manifests; a message counts in each of its snapshots."""
+        manifests = [snapshot.manifest for snapshot in self.snapshots]
+        return sum(each.messages if self.whole else each.full for each in manifests)
+
+    def strategy(self) -> Choice:
+        """Choose by the number of messages, and whether one snapshot has all of them in order."""
+        asked, snapshots = self.bounds.strategy, self.snapshots
+        few = self.number <= self.bounds.in_driver
+        if asked is Strategy.DRIVER or (few and asked is None):
+            return Choice(Strategy.DRIVER, f"{self.number} messages are few")
+        if len(snapshots) > 1:
+            return Choice(Strategy.ROWS, f"{len(snapshots)} snapshots have messages in common")
+        if self.whole and snapshots[0].manifest.settled:
+            return Choice(Strategy.ROWS, "other snapshots hold the rows of its settled messages")
+        if asked is Strategy.ROWS:
+            return Choice(Strategy.ROWS, "as was asked for")
+        groups = groups_in_order(snapshots[0].headers)
+        if groups is None:
+            return Choice(Strategy.ROWS, "the snapshot's row groups are not in order")
+        why = f"{self.number} messages in {len(groups)} row groups in order"
+        return Choice(Strategy.ROW_GROUPS, why, tuple(groups))
+
+    def rows(self) -> DataFrame:
+        """Return the rows of the messages, with `queue_manager`, `queue` and `snapshot_id`.
+
+        If several snapshots of a queue have a message, its row is that of the newest. Settled
+        messages require the columns `browse_seq` and `message_key`. Raises `LakeError` if a
+        snapshot lacks a full row.
+        """
+        names = ("queue_manager", "queue", "snapshot_id")
+        if len(self.snapshots) == 1 and not (self.whole and self.snapshots[0].manifest.settled):
+            values = _names_of(self.snapshots[0])
+            rows = _read(self.spark, self.snapshots, self.columns)
+            return rows.select(*self.columns, *(F.lit(values[name]).alias(name) for name in names))
+        rows = read_all_headers(self.spark, self.snapshots, self.columns, whole=self.whole)
+        same = Window.partitionBy("queue_manager", "queue", "message_key")
+        rows = rows.withColumn("newest", F.max("snapshot").over(same)).where("snapshot = newest")
+        return rows.select(*self.columns, *names)
+
+    def process(self, work: Work, schema: pa.Schema, choice: Choice) -> pa.Table:
+        """Return the results of `work`, a picklable function, for all messages.
+
+        One task gets all messages of a bucket of the plan's hash, in browse order if the snapshot
+        is in browse order. `Strategy.ROWS` always sorts them.
+        """
+        match choice.strategy:
+            case Strategy.DRIVER:
+                rows = self.rows()
+                ordered = rows.sort(*_order()) if len(self.snapshots) > 1 else rows
+                return pa.Table.from_batches(work(_batches(ordered)), schema)
+            case Strategy.ROW_GROUPS:
+                return self._process_stretches(work, schema, choice)
+            case Strategy.ROWS:
+                return run_on_workers(partitioned_by_bucket(self.rows()), work, schema).toArrow()
+
+    def _process_stretches(self, work: Work, schema: pa.Schema, choice: Choice) -> pa.Table:
+        # Two tasks for a core, if they are worth the start.
+        cores = self.spark.sparkContext.defaultParallelism
+        wanted = max(self.number // (2 * cores), _ROWS_ARE_WORTH_A_TASK)
+        found = stretches(choice.groups, min(wanted, self.bounds.rows_to_a_task))
+        names = _names_of(self.snapshots[0])
+        reading = _Reading(tuple(found), tuple(self.columns), names, work)
+        numbers = self.spark.range(0, len(found), 1, max(len(found), 1))
+        try:
+            return run_on_workers(numbers, reading, schema).toArrow()
+        except PySparkException:
+            verify(self.snapshots[0].headers)  # to name the file that a worker refused
+            raise
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Work on ranges of a snapshot: a task gets numbers of ranges in place of messages."""
+
+    stretches: tuple[Stretch, ...]
+    columns: tuple[str, ...]
+    constants: dict[str, str]
+    work: Work
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                rows = stretch_rows(self.stretches[number], self.columns, self.constants)
+                yield from self.work(rows)
+
+
+def partitioned_by_bucket(rows: DataFrame) -> DataFrame:
+    """Collect the messages of each bucket in one partition, in the order of the plan's hash."""
+    bucket = F.floor(F.col("browse_seq") / MESSAGES_TO_A_BUCKET)
+    return rows.repartition(bucket).sortWithinPartitions(*_order())
+
+
+def _order() -> list[Column]:
+    """Sort rows by their contents: see `mqdlq.plan.row_content`.
+
+    If rows with the same browse number differ, their contents differ before the treatment.
+    """
+    queue = ("queue_manager", "queue")
+    names = [F.concat(F.length(name).cast("string"), F.lit(":"), name) for name in queue]
+    length = F.concat(F.length("message_key").cast("string"), F.lit(":"))
+    content = F.concat(length.cast("binary"), "message_key", F.concat(*names).cast("binary"))
+    return [F.col("browse_seq"), content]
+
+
+def _batches(rows: DataFrame) -> list[pa.RecordBatch]:
+    """Collect rows in the driver, in browse order."""
+    held: Any = rows.toArrow().combine_chunks()
+    if held.num_rows and (np.diff(held["browse_seq"].to_numpy()) < 0).any():
+        held = held.sort_by("browse_seq")
+    batches: list[pa.RecordBatch] = held.to_batches()
+    return batches
+
+
+# Read the header rows of snapshots as one DataFrame.
+
+_SPARK_TYPES: Final = {
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.bool_(): "boolean",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+    pa.list_(pa.string()): "array<string>",
+}
+
+
+def read_all_headers(
+    spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str], *, whole: bool
+) -> DataFrame:
+    """Return these columns of all rows of all snapshots, a message once for each snapshot.
+
+    With `whole`, settled messages are included as in `lake.whole_rows`. `taken_at` is the
+    snapshot's time, `snapshot` its number in order of time, and `place_in_queue` its number among
+    the `snapshots_of_queue` of its queue.
+    """
+    rows = _with_their_snapshots(spark, _read(spark, snapshots, columns), snapshots)
+    if not whole or not any(snapshot.manifest.settled for snapshot in snapshots):
+        return rows
+    return rows.unionByName(_settled(spark, snapshots, columns).select(*rows.columns))
+
+
+def _names_of(snapshot: Snapshot) -> dict[str, str]:
+    """Return the values that all messages of a snapshot share: its queue and its id."""
+    queue_manager, queue = snapshot.queue
+    snapshot_id = snapshot.manifest.snapshot_id
+    return {"queue_manager": queue_manager, "queue": queue, "snapshot_id": snapshot_id}
+
+
+def _read(spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]) -> DataFrame:
+    schema = ", ".join(f"`{name}` {_SPARK_TYPES[HEADERS.field(name).type]}" for name in columns)
+    return _verified(spark, [snapshot.headers for snapshot in snapshots], schema)
+
+
+def _verified(spark: SparkSession, files: Sequence[Files], schema: str) -> DataFrame:
+    """Return the rows of files that Spark itself reads: they are verified before."""
+    for some in files:
+        verify(some)
+    return spark.read.schema(schema).parquet(*(lake.uri(one) for some in files for one in some))
+
+
+def _settled(
+    spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]
+) -> DataFrame:
+    """Return the settled messages of all snapshots with their full rows.
+
+    Raises `LakeError` if a full row is missing. Equal messages have equal rows, so any full row
+    fits all positions of its message. `browsed_at` is the time of the snapshot.
+    """
+    compact = [each.settled for each in snapshots]
+    places = {
+        f"{snapshot.directory.rsplit('/', 1)[0]}/{snapshot_id}"
+        for snapshot in snapshots
+        for snapshot_id in snapshot.manifest.refers_to
+    }
+    referred = [Snapshot.at(place) for place in sorted(places)]
+    schema = "browse_seq bigint, message_key binary, snapshot_id string"
+    rows = _verified(spark, compact, schema)
+    held_by = F.col("snapshot_id").alias("held_by")
+    rows = rows.select("browse_seq", "message_key", held_by, "_metadata")
+    settled = _with_their_snapshots(spark, rows, snapshots)
+    settled = settled.withColumn("browsed_at", F.col("taken_at"))
+    of_settled = {"browse_seq", "message_key", "browsed_at"}
+    own = [name for name in columns if name not in of_settled]
+    key = ["queue_manager", "queue", "held_by", "message_key"]
+    full = _with_their_snapshots(spark, _read(spark, referred, columns), referred)
+    full = full.withColumn("held_by", F.col("snapshot_id")).select(*key, *own).dropDuplicates(key)
+    lacking = settled.join(full, key, "left_anti").groupBy("held_by", "snapshot_id").count()
+    for snapshot_id, says, missing in lacking.limit(1).collect():
+        raise LakeError(
+            "MQDLQ-405",
+            f"{snapshot_id} lacks {missing} messages that snapshot {says} refers to; take a full"
+            " snapshot",
+        )
+    return settled.join(full, key)
+
+
+def _with_their_snapshots(
+    spark: SparkSession, rows: DataFrame, snapshots: Sequence[Snapshot]
+) -> DataFrame:
+    """Add `snapshot`, the number of the snapshot in order of time, and the names of its queue."""
+    oldest_first = sorted(snapshots, key=lambda snapshot: snapshot.manifest.taken_at)
+    queues = [each.queue for each in oldest_first]
+    taken = [
+        {
+            # The last parts of its location: queue manager, queue and snapshot id.
+            "place": "/".join(lake.uri(snapshot.directory).split("/")[-3:]),
+            "snapshot": number,
+            **_names_of(snapshot),
+            "taken_at": snapshot.manifest.taken_at,
+            "place_in_queue": queues[: number + 1].count(queues[number]),
+            "snapshots_of_queue": queues.count(queues[number]),
+        }
+        for number, snapshot in enumerate(oldest_first)
+    ]
+    known = spark.createDataFrame(pa.Table.from_pylist(taken))
+    # The names are percent-encoded, where a plus stands for itself.
+    path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+    place = F.regexp_extract(path, r"([^/]+/[^/]+/[^/]+)/(?:headers|settled)/[^/]+\z", 1)
+    return rows.withColumn("place", place).join(F.broadcast(known), "place")
+
+
+# Divide a snapshot's row groups into tasks, and read the rows of a task.
+#
+# A stretch is a range of browse numbers that starts and ends between buckets of the plan's hash.
+# Every bucket is then in one task, in order, so no rows are sorted or exchanged.
+
+ROWS_AT_ONCE: Final = 65_536
+"""The approximate number of rows in a batch, which fits the processor's cache."""
+
+_FILES: Final = 256
+"""The most files whose footers the driver reads; with more files, it reads no footers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A row group of a file, with its number of rows and its range of browse numbers."""
+
+    file: str
+    digest: FileDigest | None
+    number: int
+    rows: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The rows of these groups with `browse_seq` in [start, end)."""
+
+    start: int
+    end: int
+    groups: tuple[Group, ...]
+
+
+def groups_in_order(headers: Files) -> list[Group] | None:
+    """Return the row groups of these files in browse order, from the files' footers.
+
+    Returns None if they overlap, as in files written by other programs, or have no statistics.
+    """
+    if len(headers) > _FILES:
+        return None
+    groups = []
+    for location, digest in headers.items():
+        with open_parquet(location, digest) as file:
+            metadata = file.metadata
+        place = metadata.schema.to_arrow_schema().names.index("browse_seq")
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            known = group.column(place).statistics
+            if not group.num_rows:
+                continue
+            if known is None or not known.has_min_max:
+                return None
+            found = Group(location, digest, number, group.num_rows, known.min, known.max)
+            groups.append(found)
+    groups.sort(key=lambda group: group.first)
+    ascend = all(one.last < other.first for one, other in pairwise(groups))
+    return groups if ascend else None
+
+
+def stretches(groups: Sequence[Group], rows: int) -> list[Stretch]:
+    """Divide a snapshot into stretches of about this number of rows."""
+    if not groups:
+        return []
+    bounds = [groups[0].first]
+    waiting = 0
+    for group in groups:
+        cut = group.first // MESSAGES_TO_A_BUCKET * MESSAGES_TO_A_BUCKET
+        if waiting >= rows and cut > bounds[-1]:
+            bounds.append(cut)
+            waiting = 0
+        waiting += group.rows
+    bounds.append(groups[-1].last + 1)
+    return [
+        Stretch(start, end, tuple(one for one in groups if one.last >= start and one.first < end))
+        for start, end in pairwise(bounds)
+    ]
+
+
+def stretch_rows(
+    stretch: Stretch, columns: Sequence[str], constants: dict[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a stretch: these columns, and constant columns.
+
+    Texts are Parquet's own dictionaries if available. No other column is read.
+    """
+    browse_seq = pc.field("browse_seq")
+    is_inside = (browse_seq >= stretch.start) & (browse_seq < stretch.end)
+    texts = [each for each in columns if pa.types.is_string(HEADERS.field(each).type)]
+    for of_file in groupby(stretch.groups, key=lambda group: (group.file, group.digest)):
+        (location, digest), groups = of_file
+        with open_parquet(location, digest, read_dictionary=texts, pre_buffer=True) as file:
+            for some in _batched(groups):
+                rows = file.read_row_groups(
+                    [group.number for group in some], columns=list(columns), use_threads=False
+                )
+                if some[0].first < stretch.start or some[-1].last >= stretch.end:
+                    rows = rows.filter(is_inside)
+                for column, value in constants.items():
+                    first = pa.array(np.zeros(rows.num_rows, np.int32))
+                    repeated = pa.DictionaryArray.from_arrays(first, [value])
+                    rows = rows.append_column(column, repeated)
+                yield from rows.unify_dictionaries().combine_chunks().to_batches()
+
+
+def _batched(groups: Iterable[Group]) -> Iterator[list[Group]]:
+    """Yield lists of adjacent groups that together fit one batch."""
+    some: list[Group] = []
+    for group in groups:
+        if some and sum(each.rows for each in some) + group.rows > ROWS_AT_ONCE:
+            yield some
+            some = []
+        some.append(group)
+    yield some

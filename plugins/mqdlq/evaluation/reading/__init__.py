@@ -1,1 +1,0 @@
-"""Read snapshots as Spark's rows, or as row groups divided into tasks."""

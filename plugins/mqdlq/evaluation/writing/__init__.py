@@ -1,1 +1,0 @@
-"""Write the parts of a plan and digest them. No module here imports Spark."""
