@@ -45,7 +45,7 @@ SETTLED_S = 20  # this time at a steady rate ends the start: every trigger has i
 MEASURED_S = 40
 POLL_S = 10
 PLAIN = "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
-DEPTH = "mqdlq.airflow.triggers.depth.DepthTrigger"
+DEPTH = "mqdlq.airflow.triggers.waiting.DepthTrigger"
 ARRIVAL = "mqdlq.airflow.triggers.arrival.ArrivalTrigger"
 
 PREPARE = """

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
-from mqdlq.airflow.listeners import pools as pool_listener
-from mqdlq.airflow.listeners import run_notes as note_listener
+from mqdlq.airflow import listeners as run_listeners
 from mqdlq.reading.page_paths import MOUNT, Paths
 
 Message = MutableMapping[str, Any]
@@ -50,7 +49,7 @@ class MqdlqPlugin(AirflowPlugin):
     """Add the page to Airflow's UI, and have pools and notes of DAG runs created."""
 
     name = "mqdlq"
-    listeners = [pool_listener, note_listener]  # noqa: RUF012 (as Airflow declares it)
+    listeners = [run_listeners]  # noqa: RUF012 (as Airflow declares it)
     fastapi_apps = [{"app": LazyPage(), "url_prefix": MOUNT, "name": "mqdlq"}]  # noqa: RUF012 (the same)
     external_views = [  # noqa: RUF012 (the same)
         {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
-from mqdlq.airflow.operators.sense import Sense
+from mqdlq.airflow.operators.stages import Sense
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.tables.runs import Approval, TakenSnapshot
 from tests.airflow.triggers.test_first_look import _place, context, handler, now, put  # noqa: F401 (_place: a fixture)

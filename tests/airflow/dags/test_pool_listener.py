@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq.airflow.listeners.pools import on_dag_run_running
+from mqdlq.airflow.listeners import on_dag_run_running
 
 ADVICE = (
     "pool mq of mq_dlq_night does not exist and could not be created (no such table: slot_pool);"

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from mqdlq.airflow.operators.report import Report
-from mqdlq.airflow.operators.sense import Sense
+from mqdlq.airflow.operators.stages import Sense
 
 DAG_RUN = "scheduled__2026-11-21T02:00:00+00:00"
 

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
 
-from mqdlq.airflow.operators.approve import APPROVE, Approve
+from mqdlq.airflow.operators.stages import APPROVED, Approve
 from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind
 from tests.support.world import World
@@ -49,7 +49,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def answer_of(user: str) -> dict[str, Any]:
     return {
-        "chosen_options": [APPROVE],
+        "chosen_options": [APPROVED],
         "responded_by_user": {"id": user, "name": user},
         "params_input": {"comment": f"seen by {user}"},
     }

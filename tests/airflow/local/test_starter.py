@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mqdlq.airflow.operators import options
-from mqdlq.airflow.operators.options import started_by
+from mqdlq.airflow.operators import base
+from mqdlq.airflow.operators.base import started_by
 from mqdlq.directories import account
 
 
@@ -58,7 +58,7 @@ def test_a_run_records_who_or_what_started_it(context: Any, words: str) -> None:
 def test_a_foreground_run_is_started_by_the_account_of_its_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(options, "in_the_foreground", lambda: True)
+    monkeypatch.setattr(base, "in_the_foreground", lambda: True)
     monkeypatch.setenv("LOGNAME", "mallory")  # anybody may say so
 
     assert account() == pwd.getpwuid(os.getuid()).pw_name

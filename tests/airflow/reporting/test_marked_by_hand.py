@@ -11,8 +11,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 
 from mqdlq import directories
-from mqdlq.airflow.operators.approve import Approve
-from mqdlq.airflow.operators.execute import Retry
+from mqdlq.airflow.operators.stages import Approve, Retry
 from mqdlq.errors import ExecutionError
 from mqdlq.lake import plan_directory
 from mqdlq.stages.execute import make_pass

@@ -17,7 +17,7 @@ from airflow.utils.types import DagRunType
 from sqlalchemy import create_engine, event
 from sqlalchemy.orm import Session
 
-from mqdlq.airflow.listeners.run_notes import (
+from mqdlq.airflow.listeners import (
     AUTHOR,
     MOST,
     XCOM_KEY,

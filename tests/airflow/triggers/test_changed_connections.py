@@ -16,8 +16,7 @@ from airflow.triggers.base import BaseTrigger
 import embedded_mq
 from mqdlq.airflow.hooks import ibmmq as hook
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.depth import DepthTrigger
-from mqdlq.airflow.triggers.queue_manager_availability import AnswerTrigger
+from mqdlq.airflow.triggers.waiting import AnswerTrigger, DepthTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiry_pool

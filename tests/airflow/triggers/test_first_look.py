@@ -15,11 +15,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped, TaskDeferred
 
 import embedded_mq
-from mqdlq.airflow.operators.sense import POLL_S, Sense
+from mqdlq.airflow.operators.stages import POLL_S, Sense
 from mqdlq.airflow.params import SCHEMAS
-from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
-from mqdlq.airflow.triggers.queue_manager_availability import AnswerTrigger
-from mqdlq.airflow.triggers.retry import RetryTrigger
+from mqdlq.airflow.triggers.waiting import RULES_CHANGED, AnswerTrigger, DepthTrigger, RetryTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.ledger import open_ledger
 from mqdlq.mqi.connect import ConnectionSettings, connect

@@ -19,10 +19,8 @@ from airflow.triggers.base import BaseTrigger
 
 import embedded_mq
 from mqdlq.airflow.hooks.ibmmq import forget_settings
-from mqdlq.airflow.triggers import threads
-from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
-from mqdlq.airflow.triggers.queue_manager_availability import AnswerTrigger
-from mqdlq.airflow.triggers.retry import RetryTrigger
+from mqdlq.airflow.triggers import pauses
+from mqdlq.airflow.triggers.waiting import RULES_CHANGED, AnswerTrigger, DepthTrigger, RetryTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
@@ -277,8 +275,8 @@ def _silence(queue_manager: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         return connect(settings)
 
     monkeypatch.setattr(inquiries, "connect", hang)
-    monkeypatch.setattr(threads, "SILENT_S", 0.01)
-    monkeypatch.setattr(threads, "LAST_S", 0.01)
+    monkeypatch.setattr(pauses, "SILENT_S", 0.01)
+    monkeypatch.setattr(pauses, "LAST_S", 0.01)
     yield
     over.set()
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from mqdlq.airflow.operators.base import DEFER_FROM_S, Work
-from mqdlq.airflow.operators.execute import Retry
-from mqdlq.airflow.operators.sense import POLL_S
-from mqdlq.airflow.triggers.retry import RetryTrigger
+from mqdlq.airflow.operators.base import DEFER_FROM_S, progress, utc_now
+from mqdlq.airflow.operators.stages import POLL_S, Retry
+from mqdlq.airflow.triggers.waiting import RetryTrigger
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.resources import Execution
 from tests.support.run_records import run_record
 
 
@@ -22,13 +23,17 @@ def now() -> datetime:
 
 
 def waits(moment: datetime, run: Run | None = None) -> bool:
-    work = Work(
-        run or run_record(started_at=now()),
-        ConnectionSettings("QM1", transport="embedded"),
-        open_ledger("sqlite://"),
+    execution = Execution(
+        run=run or run_record(started_at=now()),
+        settings=ConnectionSettings("QM1", transport="embedded"),
+        ledger=open_ledger("sqlite://"),
+        lake_root="",
+        clock=utc_now,
+        sleep=time.sleep,
+        log=progress,
     )
     left = {"pending": 2, "next_pass_at": moment.isoformat()}
-    return Retry(task_id="retry", handler="demo")._wait(work, left)
+    return Retry(task_id="retry", handler="demo")._wait(execution, left)
 
 
 def test_a_due_pass_starts_at_once() -> None:

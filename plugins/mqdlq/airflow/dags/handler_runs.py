@@ -30,14 +30,10 @@ from airflow.sdk import (
     chain,
 )
 
-from mqdlq.airflow.assets import asset
 from mqdlq.airflow.links import handler_page
-from mqdlq.airflow.operators.approve import Approve
-from mqdlq.airflow.operators.base import result_of
-from mqdlq.airflow.operators.execute import Execute, Retry
+from mqdlq.airflow.operators.base import asset, result_of
 from mqdlq.airflow.operators.report import Report
-from mqdlq.airflow.operators.sense import POLL_S, Sense
-from mqdlq.airflow.operators.snapshot import Snapshot
+from mqdlq.airflow.operators.stages import POLL_S, Approve, Execute, Retry, Sense, Snapshot
 from mqdlq.airflow.params import form
 from mqdlq.airflow.retries import RETRY_DELAY, RetryTransient
 from mqdlq.airflow.triggers.arrival import ArrivalTrigger
@@ -132,24 +128,6 @@ def spark_task(
         env_vars=submit_environment(),
         **kwargs,
     )
-
-
-# Handles a dead-letter queue as IBM's `runmqdlq` does, by the same rules tables.
-#
-# | task | does |
-# |---|---|
-# | sense | reads and freezes the rules; if the queue needs no handling, only `report` follows |
-# | snapshot | browses the queue into the lake; every message stays where it is |
-# | evaluate | decides in Spark what to do with each message |
-# | approve | checks the plan, summarizes it, and asks for approval if a guard requires it |
-# | execute | acts on the plan, each message in the unit of work that puts it elsewhere |
-# | retry | repeats failed attempts every RETRYINT; settles the account |
-# | report | reports the outcome of every message; fails if a task before it failed |
-#
-# Run it with the defaults to handle the queue, or with `dry_run` to see the plan without acting.
-# Any
-# task may be cleared and run again: the ledger records each completed action, and no task repeats
-# it.
 
 
 def build_handler_dag(handler: Handler, pool: str, directory: Path | None) -> DAG:

@@ -21,8 +21,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq.airflow.dags.handler_runs import spark_task
 from mqdlq.airflow.operators.base import result_of
-from mqdlq.airflow.operators.export import ExportOutcomes
-from mqdlq.airflow.operators.prune import Prune
+from mqdlq.airflow.operators.history import ExportOutcomes, Prune
 from mqdlq.errors import HandlerError
 from mqdlq.evaluation.spark_conf import submit_conf
 from mqdlq.handlers import load_handlers

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Asset, BaseOperator, Context
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSkipException,
@@ -19,16 +20,18 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
+from mqdlq import directories
 from mqdlq.airflow.hooks.ibmmq import MqHook
 from mqdlq.airflow.hooks.ledger import open_ledger
-from mqdlq.airflow.listeners.run_notes import XCOM_KEY
+from mqdlq.airflow.listeners import XCOM_KEY
+from mqdlq.airflow.params import fault, named_messages, wait_seconds
 from mqdlq.airflow.run_ids import backfill_run_id, ledger_run_id
 from mqdlq.errors import ExecutionError, HandlerError, LedgerError, LedgerUnavailableError
 from mqdlq.failures import Failure, describe
 from mqdlq.handlers import Handler, load_handler
-from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
 from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.resources import Execution
+from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import BackfillWindow, select_queue_manager
 
 DEFER_FROM_S = 10
@@ -79,13 +82,18 @@ def result_of(ti: Any, task_id: str) -> dict[str, Any]:
     return left
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Arguments of a stage's function: the recorded run, its queue manager, the ledger."""
+def asset(handler: str, product: str) -> Asset:
+    """Return the asset of a handler's `product`: "snapshot", "plan" or "report".
 
-    run: Run
-    settings: ConnectionSettings
-    ledger: Ledger
+    A DAG with ``schedule=[Asset(name="mq_dlq_demo.report", uri="mqdlq://demo/report")]`` runs
+    after each report. The extra of an event has ids, counts and places.
+    """
+    return Asset(name=f"mq_dlq_{handler}.{product}", uri=f"mqdlq://{handler}/{product}")
+
+
+def tell(context: Context, handler: str, product: str, **extra: Any) -> None:
+    """Write ids, counts and places into the event that this task adds to an asset."""
+    context["outlet_events"][asset(handler, product)].extra = extra
 
 
 FAILURE: Final = "failure"
@@ -222,7 +230,7 @@ class Stage(HandlerTask):
         raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
 
     @contextmanager
-    def work(self, context: Context) -> Iterator[Work]:
+    def execution(self, context: Context) -> Iterator[Execution]:
         """Open the ledger and find this DAG run in it; raises LedgerError if it is not there."""
         run_id = self.run_id(context)
         with open_ledger() as ledger:
@@ -233,4 +241,93 @@ class Stage(HandlerTask):
                     f"run {run_id} is not in the ledger; clear the task sense, which records a run"
                     " at its start",
                 )
-            yield Work(run, select_queue_manager(self.settings(), run.queue_manager), ledger)
+            yield Execution(
+                run=run,
+                settings=select_queue_manager(self.settings(), run.queue_manager),
+                ledger=ledger,
+                lake_root=directories.lake(),
+                clock=utc_now,
+                sleep=time.sleep,
+                log=progress,
+            )
+
+
+TRIGGERED = "operator_triggered"
+"""The run type of a run that a task has started."""
+
+NOBODY = "somebody"
+"""Airflow does not know the user, for example without an auth manager's login."""
+
+SKIPPED = "which Airflow skips unless the backfill reprocesses completed runs"
+
+
+def options_of(context: Context, handler: Handler) -> RunOptions:
+    """Return the options of a DAG run; raises HandlerError for invalid parameters."""
+    asked, dag_run = context["params"], context["dag_run"]
+    run_type = dag_run.run_type.value
+    if wrong := fault(dag_run.conf or {}):
+        raise HandlerError("MQDLQ-115", wrong)
+    if asked["apply"] and run_type != BACKFILL:
+        raise HandlerError(
+            "MQDLQ-116", f"apply is for backfills, and this is a {run_type} run; leave it out"
+        )
+    follows = asked.get("follows") or ""
+    if follows and run_type != TRIGGERED and not in_the_foreground():
+        raise HandlerError(
+            "MQDLQ-191",
+            f"follows is for the runs that a run with WAIT starts, and this is a {run_type} run;"
+            " leave it out",
+        )
+    if follows and run_type == TRIGGERED and not dag_run.triggering_user_name:
+        run_type = "scheduled"  # as the run that it follows
+    # A backfill without `apply` evaluates only.
+    only_evaluates = run_type == BACKFILL and not asked["apply"]
+    return RunOptions(
+        input_q=asked["input_q"],
+        input_q_mgr=asked["input_q_mgr"],
+        rules=asked["rules"],
+        dry_run=asked["dry_run"] or handler.dry_run or only_evaluates,
+        message_keys=named_messages(asked["message_keys"]),
+        action=asked["action"],
+        repair=asked.get("repair"),
+        wait_s=wait_seconds(asked["wait"]),
+        dag_run_id=dag_run.run_id,
+        run_type=run_type,
+        started_by=started_by(context),
+        started_by_user=starting_user(context),
+        why=(asked.get("why") or "").strip(),
+        follows=follows,
+    )
+
+
+def starting_user(context: Context) -> str:
+    """Return the name of the user who started the run as Airflow has it, "" without one.
+
+    The answer to an approval has the user's name in the same form.
+    """
+    return "" if in_the_foreground() else context["dag_run"].triggering_user_name or ""
+
+
+def started_by(context: Context) -> str:
+    """Return the run's starter: a user and where, the schedule, a backfill, or an asset.
+
+    A run that a task of another DAG has triggered carries that run's user. The run of a backfill
+    over an interval that had a run names that run.
+    """
+    dag_run = context["dag_run"]
+    user, kind = dag_run.triggering_user_name, dag_run.run_type.value
+    if in_the_foreground():
+        return f"{directories.account()} from the command line"
+    if kind == "scheduled":
+        return "the schedule"
+    if kind == "asset_triggered":
+        names = sorted({str(event.asset.name) for event in dag_run.consumed_asset_events})
+        return f"the asset {', '.join(names)}" if names else "an asset"
+    if kind == BACKFILL:
+        over = f" over {dag_run.run_id}, {SKIPPED}" if dag_run.clear_number else ""
+        return f"a backfill of {user or NOBODY}{over}"
+    if kind == TRIGGERED:
+        follows = context["params"].get("follows")
+        starter = f"the WAIT of {follows}" if follows else "another DAG"
+        return f"{starter}, for {user}" if user else starter
+    return f"{user or NOBODY} in Airflow"

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import TriggerDagRun
 
 from mqdlq import directories
-from mqdlq.airflow.assets import tell
 from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.links import LINKS, airflow_address
-from mqdlq.airflow.listeners.run_notes import XCOM_KEY
+from mqdlq.airflow.listeners import XCOM_KEY
 from mqdlq.airflow.metrics import emit, emit_start_failure
-from mqdlq.airflow.operators.base import FAILURE, Stage, progress, utc_now
+from mqdlq.airflow.operators.base import FAILURE, Stage, in_the_foreground, progress, tell, utc_now
 from mqdlq.errors import MqDlqError
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run
-from mqdlq.stages.sense.start_run import must_be_followed
+from mqdlq.stages.sense.start_run import follower_of, must_be_followed
 
 if TYPE_CHECKING:
     from mqdlq.reading.report import ReportFiles
+
 
 report_text = logging.getLogger("mqdlq.reading.report")
 """The report as text, then the path of its page; `mqdlq run` ends with them."""
@@ -146,8 +149,6 @@ class Report(Stage):
             notify(self.configuration(), [alert], context, self.reported_run_id)
 
     def _continue_to_wait(self, run: Run, context: Context, ledger: Ledger) -> None:
-        from mqdlq.airflow.assets import start_follower  # noqa: PLC0415 (the same)
-
         follows = bool(context["params"].get("follows"))
         handler = self.configuration()
         if must_be_followed(run, handler, follows=follows, ledger=ledger, now=utc_now()):
@@ -192,3 +193,34 @@ class Report(Stage):
         )
         alerts.send(facts, handler.alerts, send, ledger=ledger, now=now)
         emit(facts, files, handler, ledger=ledger, now=now)
+
+
+KEPT: Final = ("rules", "input_q", "input_q_mgr", "wait", "why")
+"""The parameters that a follower has from the run that it follows."""
+
+following = logging.getLogger("mqdlq.following")
+"""The parameters of the next run as JSON; `mqdlq run` starts it."""
+
+
+def start_follower(context: Context) -> None:
+    """Start the run that follows this DAG run; a second call starts nothing.
+
+    In the foreground nobody would run it: `mqdlq run` does. If Airflow refuses, the messages wait
+    for the next run of the schedule.
+    """
+    dag_run = context["dag_run"]
+    conf = {key: value for key, value in (dag_run.conf or {}).items() if key in KEPT}
+    conf["follows"] = dag_run.run_id
+    if in_the_foreground():
+        following.info("%s", json.dumps(conf))
+        return
+    run_id = follower_of(dag_run.run_id)
+    asked = TriggerDagRun(dag_id=dag_run.dag_id, run_id=run_id, conf=conf)
+    try:
+        task_runner.SUPERVISOR_COMMS.send(asked)
+    except AirflowRuntimeError as error:
+        progress.warning(
+            "%s, which would wait for messages, did not start: %s [MQDLQ-192]", run_id, error
+        )
+    else:
+        progress.info("%s waits for messages that arrive after this run", run_id)

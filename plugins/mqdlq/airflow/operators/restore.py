@@ -13,8 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq import directories
 from mqdlq.airflow.hooks.ledger import open_ledger
-from mqdlq.airflow.operators.base import HandlerTask, Stage, progress, utc_now
-from mqdlq.airflow.operators.options import started_by
+from mqdlq.airflow.operators.base import HandlerTask, Stage, progress, started_by, utc_now
 from mqdlq.airflow.params import request
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import LedgerError, UnfinishedRestorationError

@@ -18,9 +18,8 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.hooks.ledger import shared_ledger
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.queue_manager_availability import LONGEST_BACK_OFF_S
-from mqdlq.airflow.triggers.threads import answer_of, shared_threads
-from mqdlq.airflow.triggers.wake_ups import WakeUps
+from mqdlq.airflow.triggers.pauses import WakeUps, answer_of, shared_threads
+from mqdlq.airflow.triggers.waiting import LONGEST_BACK_OFF_S
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run

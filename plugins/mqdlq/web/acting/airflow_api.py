@@ -16,7 +16,7 @@ import anyio.from_thread
 import httpx
 from fastapi import Request
 
-from mqdlq.airflow.operators.approve import APPROVE, COMMENT, REJECT
+from mqdlq.airflow.operators.stages import APPROVED, COMMENT, REJECTED
 
 _CREDENTIALS: Final = ("authorization", "cookie")
 
@@ -73,7 +73,7 @@ def answer_question(
 ) -> AirflowAnswer:
     """Answer the question of a run's task `approve`."""
     body = {
-        "chosen_options": [APPROVE if is_approved else REJECT],
+        "chosen_options": [APPROVED if is_approved else REJECTED],
         "params_input": {COMMENT: comment or None},
     }
     return _answer(_call(request, "PATCH", _question(dag_id, dag_run_id), body))
@@ -98,7 +98,7 @@ def read_question(request: Request, dag_id: str, dag_run_id: str) -> AskedInAirf
     if not question.get("response_received"):
         return AskedInAirflow(approvers)
     answer = GivenAnswer(
-        is_approved=question["chosen_options"] == [APPROVE],
+        is_approved=question["chosen_options"] == [APPROVED],
         who=(question["responded_by_user"] or {}).get("name", ""),
         at=datetime.fromisoformat(question["responded_at"]),
         why=question["params_input"].get(COMMENT) or "",

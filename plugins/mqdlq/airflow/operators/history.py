@@ -1,4 +1,4 @@
-"""The task prune of mq_dlq_history: remove what the handlers' policies keep no longer."""
+"""The tasks of mq_dlq_history: write the ledger's outcomes, and remove what is kept no longer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,29 @@ from airflow.sdk import Context
 
 from mqdlq import directories
 from mqdlq.airflow.hooks.ledger import open_ledger
-from mqdlq.airflow.operators.base import HandlerTask, progress, utc_now
-from mqdlq.airflow.operators.options import started_by
+from mqdlq.airflow.operators.base import HandlerTask, progress, started_by, utc_now
 from mqdlq.handlers import load_handlers
+
+
+class ExportOutcomes(HandlerTask):
+    """Write the outcomes of all runs where the history in Spark reads them.
+
+    Reads the ledger and touches no MQ. Run twice, it writes the file again.
+    """
+
+    def execute(self, context: Context) -> dict[str, str | int]:
+        """Write the file; returns where lake and history stand, and how much there is to read."""
+        del context
+        from mqdlq import lake  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+        from mqdlq.reading.report.report_files import export_outcomes  # noqa: PLC0415 (Arrow)
+
+        history = f"{directories.lake().rstrip('/')}/history"
+        with open_ledger() as ledger:
+            outcomes = export_outcomes(ledger, history)
+        stored = lake.finished_snapshots(directories.lake())
+        messages = sum(snapshot.manifest.messages for snapshot in stored)
+        progress.info("%d outcomes, %d messages in all snapshots", outcomes, messages)
+        return {"lake": directories.lake(), "history": history, "messages": messages}
 
 
 class Prune(HandlerTask):

@@ -1,7 +1,4 @@
-"""Wait for the answer to a call that may never return, and report meanwhile that there is none.
-
-A queue manager that hangs, or a client that reconnects by itself, may keep a call for half an hour.
-"""
+"""What triggers share: threads, waits for an answer that may never come, and pauses."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import Context, copy_context
 from datetime import datetime
 from functools import cache
@@ -17,6 +15,8 @@ from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 
 from mqdlq.airflow.operators.base import utc_now
+from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.mqi.evidence import shared_event_watches
 
 SILENT_S: Final = 60.0
 """The time after which the log reports, and repeats, that there is no answer."""
@@ -106,3 +106,53 @@ class FewThreads:
 def shared_threads() -> FewThreads:
     """Return the threads of this process."""
     return FewThreads()
+
+
+SHORTEST_S: Final = 1.0
+"""The time between two looks, however many events come."""
+
+
+class WakeUps:
+    """Pauses of a trigger that end early at a depth event.
+
+    An event only ends a pause: the trigger then inquires the depth as usual. Without events, the
+    trigger looks after each pause. The handle of this class belongs to one event loop.
+    """
+
+    def __init__(self) -> None:
+        """Listen to no events yet."""
+        self._woken = asyncio.Event()
+        self._source: tuple[ConnectionSettings, str, str] | None = None
+        self._stop: Callable[[], None] | None = None
+
+    def listen(self, settings: ConnectionSettings, event_queue: str, queue: str) -> None:
+        """Listen to events of a queue, and to no others; without `event_queue`, to none."""
+        source = (settings, event_queue, queue) if event_queue else None
+        if source == self._source:
+            return
+        self.close()
+        self._source = source
+        if source is not None:
+            loop = asyncio.get_running_loop()
+
+            def wake() -> None:
+                with suppress(RuntimeError):  # the loop has ended
+                    loop.call_soon_threadsafe(self._woken.set)
+
+            self._stop = shared_event_watches().listen(settings, event_queue, queue, wake)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for this time, or after an event for `SHORTEST_S` at least."""
+        first = min(seconds, SHORTEST_S)
+        await asyncio.sleep(first)
+        if seconds > first:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), seconds - first)
+        self._woken.clear()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._source = None
+        if self._stop is not None:
+            self._stop()
+            self._stop = None

@@ -1,1 +1,0 @@
-"""Listeners that Airflow calls when a DAG run starts."""
