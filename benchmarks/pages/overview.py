@@ -95,6 +95,7 @@ def _render(ledger: Ledger, files: HandlerFiles, folder: Path, now: datetime) ->
             filters={"q": "", "state": "", "queue_manager": "", "group": ""},
             states=tuple(QueueState),
             in_airflow={row.handler for row in rows},
+            lost_work=None,
             now=now,
             paths=Paths(),
             person=None,

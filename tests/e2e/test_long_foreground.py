@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.reading.run_entries import RunFilter
+from mqdlq.ledger.reading.runs import RunFilter
 from tests.e2e.running.place import CONNECTION
 from tests.e2e.running.services import airflow
 

@@ -22,16 +22,14 @@ from mqdlq.ledger.messages import Messages, Outcomes
 from mqdlq.ledger.migrations import migrate, require_current
 from mqdlq.ledger.reading.audit import AuditTrail
 from mqdlq.ledger.reading.causes import CauseHistories
-from mqdlq.ledger.reading.handled_queues import HandledQueues
 from mqdlq.ledger.reading.history import Histories
 from mqdlq.ledger.reading.later_outcomes import LaterOutcomes
 from mqdlq.ledger.reading.message_history import MessageHistories
 from mqdlq.ledger.reading.message_keys import MessageKeys
 from mqdlq.ledger.reading.message_states import MessageStates
-from mqdlq.ledger.reading.overview import Overview
 from mqdlq.ledger.reading.rules import RulesInUse
 from mqdlq.ledger.reading.run_messages import RunMessages
-from mqdlq.ledger.reading.runs import Leases, RunLists
+from mqdlq.ledger.reading.runs import HandledQueues, Overview, RunLists
 from mqdlq.ledger.retention import Holds, Prunes
 from mqdlq.ledger.runs import Accounts, Alerts, Runs
 from mqdlq.ledger.snapshots import Plans, SettledMessages, Snapshots
@@ -68,7 +66,6 @@ class Ledger:
         self.restorations = Restorations(engine)
         self.holds = Holds(engine)
         self.prunes = Prunes(engine)
-        self.leases = Leases(engine)
         self.later = LaterOutcomes(engine)
         self.meters = Meters(engine)
         self.audit = Audit(engine)

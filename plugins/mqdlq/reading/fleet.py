@@ -1,4 +1,4 @@
-"""Check the files of many handlers, each once for each content."""
+"""The fleet: each handler's file and rules, and its state on each of its queues."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Final, Self
 
@@ -18,9 +19,8 @@ from mqdlq.handlers import Handler, handler_names, load_handler
 from mqdlq.handlers.checking import check_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import LaterCount, SettledSince, summed
-from mqdlq.ledger.reading.overview import OpenApproval, SeenQueue, SeenRefusal, SeenRun
-from mqdlq.model import DEPARTED, GIVEN_ACTION
-from mqdlq.reading.report import Verdict
+from mqdlq.ledger.reading.runs import OpenApproval, RunFacts, SeenQueue, SeenRefusal
+from mqdlq.model import DEPARTED, GIVEN_ACTION, Verdict
 from mqdlq.rules import Diagnostic, Severity
 from mqdlq.words import count, moment, settled_in_words, span
 
@@ -130,9 +130,6 @@ def _line(found: Diagnostic) -> str:
     return line.replace(found.path, directories.shown(found.path), 1)
 
 
-Files = Mapping[str, HandlerFile]
-
-
 # Judge the state of a handler on its queue: what needs attention, and how sure the state is.
 
 STALE_AFTER: Final = timedelta(days=1)
@@ -187,193 +184,6 @@ class Finding:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Everything that is known of a handler on one of its queues.
-
-    `seen` is None if it never had a run. `file` is None if the rules directory has no such file;
-    `has_files` says whether this process sees any handler files at all.
-    """
-
-    seen: SeenQueue | None
-    refusal: SeenRefusal | None
-    approvals: tuple[OpenApproval, ...]
-    file: HandlerFile | None
-    has_files: bool
-
-
-def find_states(known: Known, now: datetime) -> list[Finding]:
-    """Return what is to say of a handler on its queue, the most urgent state first."""
-    found = [*_about_file(known), *_about_runs(known, now)]
-    if known.seen is None and known.refusal is None:
-        found.append(Finding(QueueState.NEVER_RAN, "The ledger has no run of it."))
-    elif known.seen is not None:
-        found.extend(_about_queue(known.seen, found, now))
-    return sorted(found, key=lambda one: ORDER[one.state])
-
-
-def _about_file(known: Known) -> Iterator[Finding]:
-    if known.file is None:
-        if known.has_files:
-            text = "The rules directory has no such file, and the ledger has its runs."
-            yield Finding(QueueState.NO_FILE, text)
-    elif known.file.errors:
-        yield Finding(QueueState.BROKEN_FILE, known.file.errors[0])
-    elif known.file.rules is None:
-        text = "There are many rules to check; load the page again to continue."
-        yield Finding(QueueState.UNCHECKED, text)
-
-
-def _about_runs(known: Known, now: datetime) -> Iterator[Finding]:
-    last = known.seen.last if known.seen is not None else None
-    refusal = known.refusal
-    if refusal is not None and (last is None or refusal.at > last.started_at):
-        yield Finding(QueueState.REFUSED, f"{moment(refusal.at)}: {refusal.why}")
-    for approval in known.approvals:
-        text = (
-            f"A plan for {count(approval.messages, 'message')} waits since {moment(approval.at)}."
-        )
-        yield Finding(QueueState.APPROVAL, text)
-    if last is None:
-        return
-    if last.verdict == Verdict.FAILED:
-        state = QueueState.UNACCOUNTED if last.adds_up is False else QueueState.FAILED
-        yield Finding(state, last.why or last.headline)
-    elif not last.verdict:
-        yield from _without_verdict(last, now)
-    elif last.verdict == Verdict.UNFINISHED:
-        yield Finding(QueueState.INTERRUPTED, last.headline)
-    handler = known.file.handler if known.file is not None else None
-    due = handler.overdue_at(last.started_at) if handler is not None else None
-    if handler is not None and due is not None and now >= due:
-        text = f"The last run started at {moment(last.started_at)}, by schedule {handler.schedule}."
-        yield Finding(QueueState.OVERDUE, f"{text} Its DAG may be paused in Airflow.")
-
-
-def _without_verdict(run: SeenRun, now: datetime) -> Iterator[Finding]:
-    """Judge a run whose report is not recorded; a run that found no work has none."""
-    if run.look_is_work is False or run.asked_at is not None:
-        return
-    if run.end_at is not None:
-        if now - run.end_at <= REPORT_WITHIN:
-            yield Finding(QueueState.RUNNING, "The report is being written.")
-        else:
-            text = "The run closed its account, and its report is not in the ledger."
-            yield Finding(QueueState.NO_REPORT, text)
-        return
-    since = run.look_at or run.started_at
-    if now - since <= timedelta(seconds=run.max_run_time_s) + REPORT_WITHIN:
-        yield Finding(QueueState.RUNNING, f"A run is in progress since {moment(run.started_at)}.")
-    else:
-        text = f"The run of {moment(run.started_at)} has neither closed its account nor a report."
-        yield Finding(QueueState.INTERRUPTED, text)
-
-
-def _about_queue(seen: SeenQueue, found: list[Finding], now: datetime) -> Iterator[Finding]:
-    attention, since = attention_of(seen), settled_since(seen)
-    if attention:
-        verb = "needs" if attention == 1 else "need"
-        text = f"{count(attention, 'message')} {verb} attention{_as_of(seen, now)}."
-        more = f" {settled_in_words(since)}." if since else ""
-        yield Finding(QueueState.ATTENTION, text + more)
-    if any(one.state.tone != "good" for one in found):
-        return
-    whole, saw = seen.whole, last_sight_of(seen)
-    checked = checked_at(saw) if saw is not None else None
-    if whole is None or checked is None:
-        yield Finding(QueueState.NO_REPORT, "No run has looked at the whole queue.")
-        return
-    depth = depth_now(seen)
-    if now - checked > STALE_AFTER:
-        ago = span((now - checked).total_seconds())
-        yield Finding(QueueState.STALE, f"Last checked {moment(checked)}, {ago} ago.")
-    if depth == 0:
-        yield Finding(QueueState.EMPTY, f"Empty, last checked {moment(checked)}.")
-    elif whole.look_is_work is False:
-        text = f"{count(depth or 0, 'settled message')}, last checked {moment(checked)}."
-        yield Finding(QueueState.SETTLED, text)
-    else:
-        yield Finding(
-            QueueState.HANDLED, f"{settled_in_words(since)}." if since else whole.headline
-        )
-
-
-def _as_of(seen: SeenQueue, now: datetime) -> str:
-    """Return the age of a number that a newer run has not confirmed yet, "" if none has to."""
-    counted, whole = seen.counted, seen.whole
-    if counted is None or counted.end_at is None or counted == whole:
-        return ""
-    if whole is not None and whole.look_is_work is False:
-        return ""
-    ago = span((now - counted.end_at).total_seconds())
-    return f" by the account of {moment(counted.end_at)}, {ago} ago"
-
-
-def attention_of(seen: SeenQueue) -> int | None:
-    """Return how many messages of a queue need attention, None if no account says so.
-
-    They are those of the last account, less what later runs settled, and with what they opened.
-    """
-    if depth_now(seen) == 0:
-        return 0
-    counted = seen.counted
-    if counted is None or counted.attention is None:
-        return None
-    known = [one for one in seen.later if one.before is not None]
-    opened = sum(one.since.messages for one in known if one.is_open and not one.was_open)
-    settled = sum(one.since.messages for one in known if one.is_settled)
-    return max(counted.attention + opened - settled, 0)
-
-
-def settled_since(seen: SeenQueue) -> tuple[SettledSince, ...]:
-    """Return the runs that settled messages which needed attention by the last account."""
-    return summed(one.since for one in seen.later if one.is_settled)
-
-
-def oldest_of(seen: SeenQueue) -> datetime | None:
-    """Return since when the oldest remaining message is on a queue; None: none, or unknown."""
-    if depth_now(seen) == 0 or seen.counted is None:
-        return None
-    return seen.counted.oldest_left
-
-
-def last_sight_of(seen: SeenQueue) -> SeenRun | None:
-    """Return the newest run that saw the depth of a queue, None if none did."""
-    runs = (seen.last, seen.whole, seen.before, seen.closed)
-    return next((run for run in runs if run is not None and depth_of(run) is not None), None)
-
-
-def depth_now(seen: SeenQueue) -> int | None:
-    """Return the last known depth of a queue, less what left since the run that saw it looked."""
-    saw = last_sight_of(seen)
-    depth = depth_of(saw) if saw is not None else None
-    if saw is None or depth is None or saw.end_depth is not None:
-        return depth
-    left = (
-        one.since.messages
-        for one in seen.later
-        if one.since.run_id == saw.run_id and one.outcome in DEPARTED
-    )
-    return max(depth - sum(left), 0)
-
-
-def depth_of(run: SeenRun) -> int | None:
-    """Return the depth of the queue when a run last saw it; a backfill sees no queue."""
-    if run.run_type == "backfill":
-        return None
-    depths = (run.end_depth, run.look_depth, run.taken)
-    return next((depth for depth in depths if depth is not None), None)
-
-
-def checked_at(run: SeenRun) -> datetime | None:
-    """Return when a run last saw the depth of its queue."""
-    if run.run_type == "backfill":
-        return None
-    return run.end_at or run.look_at or run.taken_at
-
-
-# The fleet: a row for each handler and queue, sorted by need, filtered, and summed up.
-
 DIGEST_SHOWN: Final = 12
 """How many digits of the rules digest a page shows."""
 
@@ -390,39 +200,133 @@ class Traffic:
     departed: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FleetRow:
-    """A handler on one of its queues; `queue` is "" if it never had a run.
+    """A handler on one of its queues; `seen` is None if it never had a run.
 
-    `findings` begins with the most urgent one. `depth` was read at `checked_at`. `oldest` is the
-    time since when the oldest remaining message is there. A number is None if it is unknown.
-    `counted` is the run whose account counts for the whole queue, `later` what later runs did with
-    its messages, and `since` which of them settled messages that needed attention.
+    `findings` begins with the most urgent one. A number is None if it is unknown. `file` is None if
+    the rules directory has no such file; `has_files` says whether this process sees any handler
+    files at all.
     """
 
     handler: str
-    queue_manager: str
-    queue: str
-    findings: tuple[Finding, ...]
-    depth: int | None
-    max_depth: int | None
-    checked_at: datetime | None
-    oldest: datetime | None
-    traffic: Traffic | None
-    attention: int | None
-    since: tuple[SettledSince, ...]
-    later: tuple[LaterCount, ...]
-    last: SeenRun | None
-    counted: SeenRun | None
+    seen: SeenQueue | None
     refusal: SeenRefusal | None
     approvals: tuple[OpenApproval, ...]
     file: HandlerFile | None
     has_files: bool
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def queue_manager(self) -> str:
+        """The queue manager, "" if the handler never had a run."""
+        return self.seen.queue_manager if self.seen is not None else ""
+
+    @property
+    def queue(self) -> str:
+        """The queue, "" if the handler never had a run."""
+        return self.seen.queue if self.seen is not None else ""
+
+    @property
+    def last(self) -> RunFacts | None:
+        """The newest run of any kind."""
+        return self.seen.last if self.seen is not None else None
+
+    @property
+    def counted(self) -> RunFacts | None:
+        """The run whose account counts for the whole queue."""
+        return self.seen.counted if self.seen is not None else None
+
+    @property
+    def later(self) -> tuple[LaterCount, ...]:
+        """What later runs did with the messages of the counted one."""
+        return self.seen.later if self.seen is not None else ()
+
+    @property
+    def since(self) -> tuple[SettledSince, ...]:
+        """The later runs that settled messages which needed attention by the last account."""
+        return summed(one.since for one in self.later if one.is_settled)
 
     @property
     def state(self) -> QueueState:
         """The most urgent state."""
         return self.findings[0].state
+
+    @cached_property
+    def saw(self) -> RunFacts | None:
+        """The newest run that saw the depth of the queue."""
+        if self.seen is None:
+            return None
+        runs = (self.seen.last, self.seen.whole, self.seen.before, self.seen.closed)
+        return next((run for run in runs if run is not None and depth_of(run) is not None), None)
+
+    @property
+    def checked_at(self) -> datetime | None:
+        """When a run last saw the depth of the queue."""
+        saw = self.saw
+        look = saw and (saw.sighting or saw.look)
+        if look:
+            return look.at
+        return saw.snapshot.taken_at if saw and saw.snapshot else None
+
+    @cached_property
+    def depth(self) -> int | None:
+        """The last known depth, less what left since the run that saw it looked."""
+        saw = self.saw
+        depth = depth_of(saw) if saw is not None else None
+        if saw is None or depth is None or saw.sighting is not None:
+            return depth
+        left = (
+            one.since.messages
+            for one in self.later
+            if one.since.run_id == saw.run_id and one.outcome in DEPARTED
+        )
+        return max(depth - sum(left), 0)
+
+    @property
+    def max_depth(self) -> int | None:
+        """MAXDEPTH, as a run last inquired it."""
+        whole = self.seen.whole if self.seen is not None else None
+        looks = (run.look for run in (self.saw, whole) if run is not None)
+        limits = (look.max_depth for look in looks if look is not None)
+        return next((limit for limit in limits if limit is not None), None)
+
+    @property
+    def fill(self) -> float | None:
+        """The depth as a part of the maximum depth."""
+        return None if self.depth is None or not self.max_depth else self.depth / self.max_depth
+
+    @cached_property
+    def attention(self) -> int | None:
+        """How many messages need attention, None if no account says so.
+
+        They are those of the last account, less what later runs settled, and with what they opened.
+        """
+        if self.depth == 0:
+            return 0
+        if self.counted is None or self.counted.report is None:
+            return None
+        known = [one for one in self.later if one.before is not None]
+        opened = sum(one.since.messages for one in known if one.is_open and not one.was_open)
+        settled = sum(one.since.messages for one in known if one.is_settled)
+        return max(self.counted.report.attention + opened - settled, 0)
+
+    @property
+    def oldest(self) -> datetime | None:
+        """Since when the oldest remaining message is on the queue; None: none, or unknown."""
+        return self.counted.oldest_left if self.depth != 0 and self.counted is not None else None
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """What came and went since the run before; None if a depth or the report is missing."""
+        if self.seen is None or self.seen.whole is None or self.seen.before is None:
+            return None
+        whole = self.seen.whole
+        now, then = depth_of(whole), depth_of(self.seen.before)
+        if now is None or then is None or not (whole.report or whole.found_no_work):
+            return None
+        departed = max(whole.departed, then - now)
+        return Traffic(now - then + departed, departed)
 
     @property
     def rules_name(self) -> str:
@@ -438,17 +342,130 @@ class FleetRow:
         return self._ruled.rules_digest[:DIGEST_SHOWN] if self._ruled is not None else ""
 
     @property
-    def _ruled(self) -> SeenRun | None:
+    def _ruled(self) -> RunFacts | None:
         """The last run, or that of the account where the last one was given an action."""
         last = self.last
         return self.counted if last is not None and last.rules_source == GIVEN_ACTION else last
 
-    @property
-    def fill(self) -> float | None:
-        """The depth as a part of the maximum depth."""
-        if self.depth is None or not self.max_depth:
-            return None
-        return self.depth / self.max_depth
+
+def depth_of(run: RunFacts) -> int | None:
+    """Return the depth of the queue when a run last saw it; a backfill sees no queue."""
+    if run.run_type == "backfill":
+        return None
+    saw = run.sighting or run.look
+    return saw.depth if saw is not None else run.messages
+
+
+# What there is to say of a handler on its queue.
+
+
+def find_states(row: FleetRow, now: datetime) -> list[Finding]:
+    """Return what is to say of a handler on its queue, the most urgent state first."""
+    found = [*_about_file(row), *_about_runs(row, now)]
+    if row.seen is None and row.refusal is None:
+        found.append(Finding(QueueState.NEVER_RAN, "The ledger has no run of it."))
+    elif row.seen is not None:
+        found.extend(_about_queue(row, row.seen, found, now))
+    return sorted(found, key=lambda one: ORDER[one.state])
+
+
+def _about_file(row: FleetRow) -> Iterator[Finding]:
+    if row.file is None:
+        if row.has_files:
+            text = "The rules directory has no such file, and the ledger has its runs."
+            yield Finding(QueueState.NO_FILE, text)
+    elif row.file.errors:
+        yield Finding(QueueState.BROKEN_FILE, row.file.errors[0])
+    elif row.file.rules is None:
+        text = "There are many rules to check; load the page again to continue."
+        yield Finding(QueueState.UNCHECKED, text)
+
+
+def _about_runs(row: FleetRow, now: datetime) -> Iterator[Finding]:
+    last, refusal = row.last, row.refusal
+    if refusal is not None and (last is None or refusal.at > last.started_at):
+        yield Finding(QueueState.REFUSED, f"{moment(refusal.at)}: {refusal.why}")
+    for approval in row.approvals:
+        text = (
+            f"A plan for {count(approval.messages, 'message')} waits since {moment(approval.at)}."
+        )
+        yield Finding(QueueState.APPROVAL, text)
+    if last is None:
+        return
+    report = last.report
+    if report is None:
+        yield from _without_report(last, now)
+    elif report.verdict == Verdict.FAILED:
+        state = QueueState.UNACCOUNTED if report.adds_up is False else QueueState.FAILED
+        yield Finding(state, report.why or report.headline)
+    elif report.verdict == Verdict.UNFINISHED:
+        yield Finding(QueueState.INTERRUPTED, report.headline)
+    handler = row.file.handler if row.file is not None else None
+    due = handler.overdue_at(last.started_at) if handler is not None else None
+    if handler is not None and due is not None and now >= due:
+        text = f"The last run started at {moment(last.started_at)}, by schedule {handler.schedule}."
+        yield Finding(QueueState.OVERDUE, f"{text} Its DAG may be paused in Airflow.")
+
+
+def _without_report(run: RunFacts, now: datetime) -> Iterator[Finding]:
+    """Judge a run whose report is not recorded; a run that found no work has none."""
+    if run.found_no_work or run.asked_at is not None:
+        return
+    if run.sighting is not None:
+        if now - run.sighting.at <= REPORT_WITHIN:
+            yield Finding(QueueState.RUNNING, "The report is being written.")
+        else:
+            text = "The run closed its account, and its report is not in the ledger."
+            yield Finding(QueueState.NO_REPORT, text)
+        return
+    since = run.look.at if run.look is not None else run.started_at
+    if now - since <= timedelta(seconds=run.max_run_time_s) + REPORT_WITHIN:
+        yield Finding(QueueState.RUNNING, f"A run is in progress since {moment(run.started_at)}.")
+    else:
+        text = f"The run of {moment(run.started_at)} has neither closed its account nor a report."
+        yield Finding(QueueState.INTERRUPTED, text)
+
+
+def _about_queue(
+    row: FleetRow, seen: SeenQueue, found: list[Finding], now: datetime
+) -> Iterator[Finding]:
+    attention, since = row.attention, row.since
+    if attention:
+        verb = "needs" if attention == 1 else "need"
+        text = f"{count(attention, 'message')} {verb} attention{_as_of(seen, now)}."
+        more = f" {settled_in_words(since)}." if since else ""
+        yield Finding(QueueState.ATTENTION, text + more)
+    if any(one.state.tone != "good" for one in found):
+        return
+    whole, checked = seen.whole, row.checked_at
+    if whole is None or checked is None:
+        yield Finding(QueueState.NO_REPORT, "No run has looked at the whole queue.")
+        return
+    if now - checked > STALE_AFTER:
+        ago = span((now - checked).total_seconds())
+        yield Finding(QueueState.STALE, f"Last checked {moment(checked)}, {ago} ago.")
+    if row.depth == 0:
+        yield Finding(QueueState.EMPTY, f"Empty, last checked {moment(checked)}.")
+    elif whole.found_no_work:
+        text = f"{count(row.depth or 0, 'settled message')}, last checked {moment(checked)}."
+        yield Finding(QueueState.SETTLED, text)
+    else:
+        headline = whole.report.headline if whole.report is not None else ""
+        yield Finding(QueueState.HANDLED, f"{settled_in_words(since)}." if since else headline)
+
+
+def _as_of(seen: SeenQueue, now: datetime) -> str:
+    """Return the age of a number that a newer run has not confirmed yet, "" if none has to."""
+    counted, whole = seen.counted, seen.whole
+    if counted is None or counted.sighting is None or counted == whole:
+        return ""
+    if whole is not None and whole.found_no_work:
+        return ""
+    at = counted.sighting.at
+    return f" by the account of {moment(at)}, {span((now - at).total_seconds())} ago"
+
+
+# The fleet: a row for each handler and queue, sorted by need, filtered, and summed up.
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,73 +506,43 @@ def read_fleet(
     files: Mapping[str, HandlerFile],
     may_read: Callable[[Iterable[str]], frozenset[str]],
     now: datetime,
+    only: str | None = None,
 ) -> list[FleetRow]:
     """Return a row for each handler and queue that a person may read, the most urgent first.
 
     `may_read` returns which of some handlers the person may read. Handlers come from the rules
-    directory and from the ledger; a fixed number of SQL statements is executed.
+    directory and from the ledger, `only` names the one to read, with a row if it never had a run. A
+    fixed number of SQL statements is executed.
     """
-    seen, refusals = ledger.overview.queues(), ledger.overview.refusals()
-    names = {*files, *refusals, *(one.handler for one in seen)}
-    allowed = may_read(names)
-    approvals = ledger.overview.open_approvals()
-    rows = build_rows(seen, refusals, approvals, files, now=now)
-    return sort_by_need(row for row in rows if row.handler in allowed)
-
-
-def read_handler(
-    ledger: Ledger, handler: str, files: Mapping[str, HandlerFile], now: datetime
-) -> list[FleetRow]:
-    """Return a row for each queue of one handler, the most urgent first."""
-    seen = ledger.overview.queues(handler)
-    refusals = ledger.overview.refusals(handler)
-    approvals = ledger.overview.open_approvals(handler)
-    own = {name: file for name, file in files.items() if name == handler}
-    rows = build_rows(seen, refusals, approvals, own, now=now, only=handler, has_files=bool(files))
-    return sort_by_need(rows)
-
-
-def build_rows(
-    seen: Sequence[SeenQueue],
-    refusals: Mapping[str, SeenRefusal],
-    approvals: Sequence[OpenApproval],
-    files: Mapping[str, HandlerFile],
-    *,
-    now: datetime,
-    only: str = "",
-    has_files: bool | None = None,
-) -> list[FleetRow]:
-    """Return a row for each handler and queue, in no order; `only` names a handler to be listed."""
-    is_there = bool(files) if has_files is None else has_files
+    queues, refusals = ledger.overview.queues(only), ledger.overview.refusals(only)
     asked: dict[tuple[str, str, str], list[OpenApproval]] = {}
-    for one in approvals:
-        asked.setdefault((one.handler, one.queue_manager, one.queue), []).append(one)
+    for one in ledger.overview.open_approvals(only):
+        asked.setdefault(one.of, []).append(one)
     newest: dict[str, datetime] = {}
-    for queue in seen:
+    for queue in queues:
         began = queue.last.started_at
         newest[queue.handler] = max(newest.get(queue.handler, began), began)
-    rows = []
-    for queue in seen:
-        refusal = refusals.get(queue.handler)
-        if refusal is not None and refusal.at <= newest[queue.handler]:
+    names = {only} if only is not None else {*files, *refusals, *newest}
+    allowed = may_read(names)
+
+    def row(handler: str, seen: SeenQueue | None) -> FleetRow:
+        refusal = refusals.get(handler)
+        if refusal is not None and handler in newest and refusal.at <= newest[handler]:
             refusal = None
-        own = tuple(asked.get((queue.handler, queue.queue_manager, queue.queue), ()))
-        known = Known(queue, refusal, own, files.get(queue.handler), is_there)
-        rows.append(_row(queue.handler, known, now))
-    for name in sorted({*files, *refusals, *filter(None, [only])} - set(newest)):
-        known = Known(None, refusals.get(name), (), files.get(name), is_there)
-        rows.append(_row(name, known, now))
-    return rows
+        key = (handler, seen.queue_manager, seen.queue) if seen is not None else (handler, "", "")
+        approvals = tuple(asked.get(key, ()))
+        known = FleetRow(handler, seen, refusal, approvals, files.get(handler), bool(files))
+        return replace(known, findings=tuple(find_states(known, now)))
+
+    rows = [row(queue.handler, queue) for queue in queues if queue.handler in allowed]
+    rows += [row(name, None) for name in sorted(names - newest.keys()) if name in allowed]
+    return sorted(rows, key=_need)
 
 
-def sort_by_need(rows: Iterable[FleetRow]) -> list[FleetRow]:
-    """Sort rows: the most urgent state, then the most messages, then the fullest queue."""
-
-    def need(row: FleetRow) -> tuple[object, ...]:
-        names = (row.handler, row.queue_manager, row.queue)
-        return ORDER[row.state], -(row.attention or 0), -(row.fill or 0), *names
-
-    return sorted(rows, key=need)
+def _need(row: FleetRow) -> tuple[object, ...]:
+    """Return the sort key of a row: the most urgent state, the most messages, the fullest queue."""
+    names = (row.handler, row.queue_manager, row.queue)
+    return ORDER[row.state], -(row.attention or 0), -(row.fill or 0), *names
 
 
 def sum_up(rows: Sequence[FleetRow]) -> FleetSummary:
@@ -571,42 +558,3 @@ def sum_up(rows: Sequence[FleetRow]) -> FleetSummary:
         states={state: counted[state] for state in QueueState if counted[state]},
         unchecked=sum(file.rules is None for file in files.values()),
     )
-
-
-def _row(handler: str, known: Known, now: datetime) -> FleetRow:
-    seen = known.seen
-    whole, last = (seen.whole, seen.last) if seen is not None else (None, None)
-    newest = last_sight_of(seen) if seen is not None else None
-    limits = (run.max_depth for run in (newest, whole) if run is not None)
-    return FleetRow(
-        handler=handler,
-        queue_manager=seen.queue_manager if seen is not None else "",
-        queue=seen.queue if seen is not None else "",
-        findings=tuple(find_states(known, now)),
-        depth=depth_now(seen) if seen is not None else None,
-        max_depth=next((limit for limit in limits if limit is not None), None),
-        checked_at=checked_at(newest) if newest is not None else None,
-        oldest=oldest_of(seen) if seen is not None else None,
-        traffic=traffic_of(seen) if seen is not None else None,
-        attention=attention_of(seen) if seen is not None else None,
-        since=settled_since(seen) if seen is not None else (),
-        later=seen.later if seen is not None else (),
-        last=last,
-        counted=seen.counted if seen is not None else None,
-        refusal=known.refusal,
-        approvals=known.approvals,
-        file=known.file,
-        has_files=known.has_files,
-    )
-
-
-def traffic_of(seen: SeenQueue) -> Traffic | None:
-    """Return what came and went since the run before; None if a depth or the report is missing."""
-    if seen.whole is None or seen.before is None:
-        return None
-    now, then = depth_of(seen.whole), depth_of(seen.before)
-    has_booked = bool(seen.whole.verdict) or seen.whole.look_is_work is False
-    if now is None or then is None or not has_booked:
-        return None
-    departed = max(seen.whole.departed, then - now)
-    return Traffic(now - then + departed, departed)

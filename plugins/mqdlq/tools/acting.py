@@ -327,7 +327,7 @@ def find_candidates(selection: Selection, asked: AskedAction, sources: Sources) 
     first = found[0]
     now = sources.clock()
     keys = [one.message_key for one in found]
-    leased = sources.ledger.leases.of_keys(first.queue_manager, first.queue, keys, now)
+    leased = sources.ledger.run_lists.leased(first.queue_manager, first.queue, keys, now)
     holds = [hold for hold in sources.ledger.holds.all() if asked.moves]
     candidates = [
         _candidate(

@@ -19,7 +19,7 @@ from mqdlq.handlers.operation import Event
 from mqdlq.lake.works import RecordedWork
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
-from mqdlq.ledger.reading.overview import SeenRun
+from mqdlq.ledger.reading.runs import RunFacts
 from mqdlq.ledger.retention import Hold
 from mqdlq.ledger.tables.retention import Prune
 from mqdlq.model import MessageClass, Outcome, Trait
@@ -31,7 +31,6 @@ from mqdlq.reading.fleet import (
     HandlerFiles,
     QueueState,
     read_fleet,
-    read_handler,
     sum_up,
 )
 from mqdlq.reading.report import read_report
@@ -143,7 +142,7 @@ class Trouble:
 class RunAccount:
     """The account of a queue's last run for the whole queue: messages in, and their outcomes."""
 
-    run: SeenRun
+    run: RunFacts
     outcomes: Mapping[Outcome, int]
 
     @property
@@ -167,7 +166,7 @@ class Home:
     """All parts of the page."""
 
     queues: tuple[HandledQueue, ...]
-    runs: tuple[SeenRun, ...]
+    runs: tuple[RunFacts, ...]
     holds: tuple[Hold, ...]
     prune: Prune | None
     file: HandlerFile | None
@@ -177,7 +176,7 @@ def read_home(
     ledger: Ledger, lake_root: str, handler: str, files: Mapping[str, HandlerFile], now: datetime
 ) -> Home:
     """Return the home of a handler, whose messages that need attention come from the lake."""
-    rows = read_handler(ledger, handler, files, now)
+    rows = read_fleet(ledger, files, frozenset, now, handler)
     runs = ledger.overview.last_runs(handler, RUNS)
     own = {run.run_id for run in runs}
     return Home(
@@ -201,19 +200,19 @@ def _queue(row: FleetRow, ledger: Ledger, lake_root: str, now: datetime) -> Hand
     )
 
 
-def _account(run: SeenRun, ledger: Ledger) -> RunAccount | None:
-    if run.messages is None:
+def _account(run: RunFacts, ledger: Ledger) -> RunAccount | None:
+    if run.report is None or run.report.adds_up is None:
         return None
-    counted = ledger.overview.outcomes(run.run_id)
+    counted = ledger.run_lists.outcomes([run.run_id]).get(run.run_id, Counter())
     return RunAccount(run, {one: counted[one] for one in Outcome if counted[one]})
 
 
 def _troubles(
-    row: FleetRow, run: SeenRun | None, ledger: Ledger, lake_root: str, now: datetime
+    row: FleetRow, run: RunFacts | None, ledger: Ledger, lake_root: str, now: datetime
 ) -> tuple[Trouble, ...] | None:
     if run is None or not row.attention:
         return ()
-    if (run.taken or 0) > MOST_READ:
+    if (run.messages or 0) > MOST_READ:
         return None
     since = ledger.later.of_run(run.run_id) if row.later else SinceSnapshot()
     within = {"ledger": ledger, "lake_root": lake_root, "since": since}

@@ -43,10 +43,13 @@ def test_a_run_has_its_look_its_last_browse_and_its_verdict(ledger: Ledger) -> N
     (queue,) = ledger.overview.queues()
 
     run = queue.last
-    assert (run.look_depth, run.max_depth, run.look_is_work) == (5, 5000, True)
-    assert (run.end_depth, run.oldest_left) == (6, NOON - HOUR)
-    assert (run.verdict, run.adds_up, run.attention, run.departed) == ("attention", True, 2, 3)
-    assert (run.is_for_named, run.asked_at) == (False, None)
+    assert run.look is not None
+    assert run.sighting is not None
+    assert run.report is not None
+    assert (run.look.depth, run.look.max_depth, run.look.is_work) == (5, 5000, True)
+    assert (run.sighting.depth, run.oldest_left) == (6, NOON - HOUR)
+    assert (run.verdict, run.report.adds_up, run.report.attention) == ("attention", True, 2)
+    assert (run.departed, run.named_messages, run.asked_at) == (3, 0, None)
 
 
 def test_a_run_of_an_earlier_version_has_no_maximum_depth_and_no_verdict(ledger: Ledger) -> None:
@@ -55,7 +58,8 @@ def test_a_run_of_an_earlier_version_has_no_maximum_depth_and_no_verdict(ledger:
     (queue,) = ledger.overview.queues()
 
     run = queue.last
-    assert (run.max_depth, run.verdict, run.attention, run.departed) == (None, "", None, 0)
+    assert run.look is not None
+    assert (run.look.max_depth, run.verdict, run.report, run.departed) == (None, "", None, 0)
 
 
 @pytest.mark.parametrize("other", [{"run_type": "backfill"}, {"message_keys": ("ab" * 32,)}])
@@ -68,7 +72,7 @@ def test_a_run_for_a_part_of_the_queue_is_the_last_but_not_the_last_whole_run(
     (queue,) = ledger.overview.queues()
 
     assert queue.last.run_id == "demo-part"
-    assert queue.last.is_for_named == ("message_keys" in other)
+    assert queue.last.named_messages == ("message_keys" in other)
     assert queue.whole is not None
     assert queue.whole.run_id == "demo-whole"
     assert queue.before is None
@@ -85,7 +89,8 @@ def test_the_last_account_is_found_behind_runs_that_found_settled_messages(ledge
     assert queue.last.run_id == "demo-2"
     assert queue.closed is not None
     assert queue.closed.run_id == "demo-work"
-    assert queue.closed.attention == 2
+    assert queue.closed.report is not None
+    assert queue.closed.report.attention == 2
 
 
 def test_a_run_whose_report_is_not_written_leaves_the_account_before_it(ledger: Ledger) -> None:
@@ -95,10 +100,11 @@ def test_a_run_whose_report_is_not_written_leaves_the_account_before_it(ledger: 
     (queue,) = ledger.overview.queues()
 
     assert queue.whole is not None
-    assert (queue.whole.run_id, queue.whole.attention) == ("demo-now", None)
+    assert (queue.whole.run_id, queue.whole.report) == ("demo-now", None)
     assert queue.counted == queue.closed
     assert queue.counted is not None
-    assert (queue.counted.run_id, queue.counted.attention) == ("demo-before", 2)
+    assert queue.counted.report is not None
+    assert (queue.counted.run_id, queue.counted.report.attention) == ("demo-before", 2)
 
 
 def test_the_last_account_of_an_empty_queue_is_not_looked_for(ledger: Ledger) -> None:
@@ -138,7 +144,7 @@ def test_an_unanswered_approval_of_a_run_without_an_account_is_open(ledger: Ledg
 
     (found,) = ledger.overview.open_approvals()
 
-    assert (found.handler, found.run_id, found.guards, found.messages) == (
+    assert (found.of[0], found.run_id, found.guards, found.messages) == (
         "demo",
         "demo-1",
         ("discards",),

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from mqdlq.causes import Cause, Kind
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.causes import CauseHistory, CauseSighting, CausesOverTime, CauseState
-from mqdlq.ledger.reading.handled_queues import HandledQueue
+from mqdlq.ledger.reading.runs import HandledQueue
 from mqdlq.reading.cause_profiles import NO_RULE, CauseProfile
 from mqdlq.reading.filters import PageNumber, Period, Reason, Text, choice
 from mqdlq.reading.report.report_sources import WrittenRule

@@ -11,8 +11,8 @@ from typing import Final
 
 from mqdlq.errors import LakeError
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.handled_queues import HandledQueue
 from mqdlq.ledger.reading.later_outcomes import SettledSince, SinceSnapshot
+from mqdlq.ledger.reading.runs import HandledQueue
 from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
 from mqdlq.reading.cause_profiles import MOST_MESSAGES, SnapshotProfile, profile_causes
 from mqdlq.reading.report.report_sources import WrittenRule, written_rules

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from mqdlq.errors import LakeError
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.handled_queues import HandledQueue
+from mqdlq.ledger.reading.runs import HandledQueue
 from mqdlq.model import QueueKind
 from mqdlq.reading.filters import Period, Text, longest, number
 from mqdlq.rules import RulesTable

@@ -10,7 +10,7 @@ from typing import Final
 
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.causes import CauseSighting
-from mqdlq.ledger.reading.handled_queues import HandledQueue
+from mqdlq.ledger.reading.runs import HandledQueue
 from mqdlq.model import Outcome
 from mqdlq.reading.report.report_sources import WrittenRule, written_rules
 from mqdlq.web.causes.listing import CauseRow, read_rows

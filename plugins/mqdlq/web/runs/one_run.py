@@ -11,7 +11,7 @@ from typing import Final
 from mqdlq.causes import CountedCause
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.runs import ListedRun
+from mqdlq.ledger.reading.runs import RunFacts
 from mqdlq.ledger.retention import PrunedOutcome
 from mqdlq.ledger.tables.messages import Restoration
 from mqdlq.ledger.tables.runs import Approval, Run
@@ -107,7 +107,7 @@ class RefusedRun:
 class PrunedRunPage:
     """A run of which only the totals remain."""
 
-    entry: ListedRun
+    entry: RunFacts
     pruned_at: datetime
     totals: tuple[PrunedOutcome, ...]
 

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Final
 
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.run_entries import NO_REPORT, EntryKind, RunFilter
-from mqdlq.ledger.reading.runs import ListedRun
+from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, RunFacts, RunFilter
 from mqdlq.model import Outcome
 from mqdlq.reading.filters import (
     PRESENCE_WORDS,
@@ -61,22 +60,21 @@ TO_A_PAGE: Final = 50
 class RunRow:
     """A run in the list: its state as a word and a class, and a sentence about it.
 
-    `outcomes` are the counts of its report; `is_asked` says that its plan waits for an approval.
+    `outcomes` are the counts of its report.
     """
 
-    entry: ListedRun
+    entry: RunFacts
     state: str
     tone: str
     sentence: str
     outcomes: Mapping[Outcome, int]
-    is_asked: bool
 
     @property
     def duration_s(self) -> float | None:
         """Seconds from the start to the last browse or the report, None before."""
         if self.entry.ended_at is None or self.entry.kind is not EntryKind.RUN:
             return None
-        return (self.entry.ended_at - self.entry.at).total_seconds()
+        return (self.entry.ended_at - self.entry.started_at).total_seconds()
 
     @property
     def without_outcome(self) -> int:
@@ -108,31 +106,25 @@ def list_runs(handler: str, query: RunListQuery, *, ledger: Ledger, now: datetim
     runs = [entry.run_id for entry in entries if entry.kind is EntryKind.RUN]
     unreported = [entry.run_id for entry in entries if not entry.verdict]
     counted = lists.outcomes(runs)
-    asked = lists.open_questions(unreported)
     leased = lists.leased_until(unreported, now)
     rows = []
     for entry in entries:
-        outcomes: dict[Outcome, int] = {}
-        for how, number in counted.get(entry.run_id, {}).items():
-            outcomes[how.outcome] = outcomes.get(how.outcome, 0) + number
-        state, tone, sentence = describe_state(
-            entry, asked.get(entry.run_id), leased.get(entry.run_id), now
-        )
+        state, tone, sentence = describe_state(entry, leased.get(entry.run_id), now)
+        outcomes: Mapping[Outcome, int] = counted.get(entry.run_id, {})
         ordered = {outcome: outcomes[outcome] for outcome in Outcome if outcome in outcomes}
-        is_asked = entry.run_id in asked
-        rows.append(RunRow(entry, state, tone, sentence, ordered, is_asked))
+        rows.append(RunRow(entry, state, tone, sentence, ordered))
     return RunListPage(
         query, tuple(rows), lists.count(handler, chosen), tuple(lists.run_types(handler))
     )
 
 
 def describe_state(
-    entry: ListedRun, asked: datetime | None, leased_until: datetime | None, now: datetime
+    entry: RunFacts, leased_until: datetime | None, now: datetime
 ) -> tuple[str, str, str]:
     """Return the state of a run in words, its class, and a sentence.
 
-    `asked` is since when an approval is open, `leased_until` the end of the run's last lease. The
-    ledger does not know whether the tasks of a run without a report still run; Airflow does.
+    `leased_until` is the end of the run's last lease. The ledger does not know whether the tasks of
+    a run without a report still run; Airflow does.
     """
     tries = f" ({entry.tries} tries)" if entry.tries > 1 else ""
     others = {
@@ -142,20 +134,21 @@ def describe_state(
     }
     if entry.kind in others:
         return STATES[entry.kind], *others[entry.kind]
-    if entry.verdict:
-        return STATES.get(entry.verdict, entry.verdict), entry.verdict, entry.headline
-    if asked is not None:
-        return "Waits for approval", "attention", f"Its plan has waited since {moment(asked)}"
+    if entry.report is not None:
+        return STATES.get(entry.verdict, entry.verdict), entry.verdict, entry.report.headline
+    if entry.asked_at is not None:
+        waits = f"Its plan has waited since {moment(entry.asked_at)}"
+        return "Waits for approval", "attention", waits
     if leased_until is not None:
         return "In progress", "unfinished", f"It holds messages until {moment(leased_until)}"
     return _unreported(entry, now)
 
 
-def _unreported(entry: ListedRun, now: datetime) -> tuple[str, str, str]:
-    if entry.saw_no_work and entry.messages is None:
+def _unreported(entry: RunFacts, now: datetime) -> tuple[str, str, str]:
+    if entry.found_no_work and entry.messages is None:
         return "Nothing to do", "empty", "It found no work, and has no report"
     limit = timedelta(seconds=entry.max_run_time_s)
-    if now > entry.at + limit:
+    if now > entry.started_at + limit:
         text = f"No report, and its time limit of {span(limit.total_seconds())} is over"
         return STATES[NO_REPORT], "attention", f"{text}: it may have broken off; see its tasks"
     return STATES[NO_REPORT], "unfinished", "No report yet; its tasks may still run"

@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.reading.run_entries import NO_REPORT, EntryKind, RunFilter
+from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, RunFilter
 from mqdlq.ledger.tables.messages import Settled
 from mqdlq.ledger.tables.retention import Prune
 from mqdlq.ledger.tables.runs import Approval, Look, RecordedVerdict, Sighting, TakenSnapshot
@@ -89,19 +89,10 @@ def test_a_page_continues_where_the_page_before_ended(ledger: Ledger) -> None:
 def test_a_run_is_listed_with_its_last_verdict_and_its_numbers(ledger: Ledger) -> None:
     *_, found = ledger.run_lists.page("demo", RunFilter())
 
-    assert (found.verdict, found.headline, found.adds_up, found.attention) == (
-        "attention",
-        "headline of attention",
-        True,
-        1,
-    )
-    assert (found.messages, found.snapshot_id, found.ended_at) == (
-        2,
-        "s1",
-        NOON + timedelta(minutes=3),
-    )
+    assert (found.verdict, found.report) == ("attention", verdict())
+    assert (found.messages, found.ended_at) == (2, NOON + timedelta(minutes=3))
     assert (found.started_by, found.asked_why) == ("alice in Airflow", "INC-7")
-    assert (found.named_messages, found.saw_no_work) == (0, False)
+    assert (found.named_messages, found.found_no_work) == (0, False)
 
 
 def test_a_run_without_a_report_is_listed_with_its_start(ledger: Ledger) -> None:
@@ -113,13 +104,13 @@ def test_a_run_without_a_report_is_listed_with_its_start(ledger: Ledger) -> None
         None,
         None,
     )
-    assert (found.named_messages, found.saw_no_work) == (2, False)
+    assert (found.named_messages, found.found_no_work) == (2, False)
 
 
 def test_a_refused_run_is_listed_once_with_its_last_reason(ledger: Ledger) -> None:
     found = ledger.run_lists.page("demo", RunFilter(state=EntryKind.REFUSED))[0]
 
-    assert (found.why, found.tries, found.at) == ("no such file", 2, NOON + 3 * HOUR)
+    assert (found.why, found.tries, found.started_at) == ("no such file", 2, NOON + 3 * HOUR)
     assert ledger.run_lists.refused_handler("demo-manual__9") == "demo"
     assert ledger.run_lists.refused_handler("nothing") == ""
     assert ledger.runs.failures("demo-manual__9") == [
@@ -167,16 +158,22 @@ def test_a_pruned_run_stays_in_the_list(ledger: Ledger) -> None:
 
 
 def test_the_outcomes_of_a_list_are_those_of_the_last_reports(ledger: Ledger) -> None:
-    assert ledger.run_lists.outcomes(["reported", "waiting"]) == {"reported": {DELIVERED: 1}}
+    found = ledger.run_lists.outcomes(["reported", "waiting"])
+
+    assert found == {"reported": {Outcome.DELIVERED: 1}}
 
 
 def test_a_question_is_open_until_it_is_answered(ledger: Ledger) -> None:
-    asked = Approval("h" * 64, ("discard",), "asked", "", NOON)
-    ledger.plans.record_approval("reported", asked)
-    assert ledger.run_lists.open_questions(["reported", "waiting"]) == {"reported": NOON}
+    def asked_at() -> object:
+        (found,) = ledger.run_lists.page("demo", RunFilter(state=NO_REPORT))
+        return found.asked_at
 
-    ledger.plans.record_approval("reported", replace(asked, decision="approved", who="bob"))
-    assert ledger.run_lists.open_questions(["reported"]) == {}
+    asked = Approval("h" * 64, ("discard",), "asked", "", NOON)
+    ledger.plans.record_approval("waiting", asked)
+    assert asked_at() == NOON
+
+    ledger.plans.record_approval("waiting", replace(asked, decision="approved", who="bob"))
+    assert asked_at() is None
 
 
 def test_leases_that_have_ended_or_were_released_do_not_count(ledger: Ledger) -> None:

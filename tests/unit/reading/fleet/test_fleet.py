@@ -21,7 +21,6 @@ from mqdlq.reading.fleet import (
     RulesCheck,
     Traffic,
     read_fleet,
-    read_handler,
     sum_up,
 )
 from tests.support.run_records import NOON, run_record
@@ -297,7 +296,7 @@ def test_one_handler_has_a_row_for_each_of_its_queues(ledger: Ledger) -> None:
     RecordedRun(name="2", outcomes=ALL_DELIVERED, run={"queue": "OTHER"}).record(ledger)
     RecordedRun(handler="else").record(ledger)
 
-    rows = read_handler(ledger, "demo", {"demo": file_of()}, NOON + HOUR)
+    rows = read_fleet(ledger, {"demo": file_of()}, frozenset, NOON + HOUR, "demo")
 
     assert [(row.queue, row.state) for row in rows] == [
         ("DLQ", QueueState.ATTENTION),
@@ -306,7 +305,7 @@ def test_one_handler_has_a_row_for_each_of_its_queues(ledger: Ledger) -> None:
 
 
 def test_a_handler_without_runs_has_one_row(ledger: Ledger) -> None:
-    (row,) = read_handler(ledger, "demo", {"demo": file_of()}, NOON)
+    (row,) = read_fleet(ledger, {"demo": file_of()}, frozenset, NOON, "demo")
 
     assert row.state is QueueState.NEVER_RAN
 

@@ -9,8 +9,8 @@ import pytest
 
 from mqdlq.errors import MqDlqError
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.run_entries import EntryKind
-from mqdlq.ledger.reading.runs import ListedRun
+from mqdlq.ledger.reading.runs import EntryKind, RunFacts
+from mqdlq.ledger.tables.runs import Look, RecordedVerdict
 from mqdlq.model import Outcome
 from mqdlq.reading.report import write_report
 from mqdlq.web.rules import RulesPage, diff_tables, show_rules
@@ -108,15 +108,19 @@ def test_the_list_counts_the_outcomes_of_reports(ledger: Ledger, lake_root: str)
     assert (page.found, page.pages, page.types) == (1, 1, ("manual",))
 
 
-ENTRY = ListedRun(EntryKind.RUN, "r", START, max_run_time_s=3600)
+ENTRY = RunFacts("r", START, max_run_time_s=3600)
 STATES = [
     (ENTRY, "No report", "No report yet; its tasks may still run"),
     (
-        replace(ENTRY, at=START - 2 * HOUR),
+        replace(ENTRY, started_at=START - 2 * HOUR),
         "No report",
         "No report, and its time limit of 1 h 0 min is over: it may have broken off; see its tasks",
     ),
-    (replace(ENTRY, saw_no_work=True), "Nothing to do", "It found no work, and has no report"),
+    (
+        replace(ENTRY, look=Look(0, False, "", START)),
+        "Nothing to do",
+        "It found no work, and has no report",
+    ),
     (
         replace(ENTRY, kind=EntryKind.REFUSED, why="no table", tries=3),
         "Refused",
@@ -132,13 +136,17 @@ STATES = [
         "Restoration",
         "Archived copies were put back",
     ),
-    (replace(ENTRY, verdict="ok", headline="all well"), "Everything is handled", "all well"),
+    (
+        replace(ENTRY, report=RecordedVerdict("ok", "all well", "", 1, True, 0, None, None, START)),
+        "Everything is handled",
+        "all well",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("entry", "state", "sentence"), STATES)
-def test_each_entry_says_its_state(entry: ListedRun, state: str, sentence: str) -> None:
-    found = describe_state(entry, None, None, START + timedelta(minutes=5))
+def test_each_entry_says_its_state(entry: RunFacts, state: str, sentence: str) -> None:
+    found = describe_state(entry, None, START + timedelta(minutes=5))
 
     assert (found[0], found[2]) == (state, sentence)
 
