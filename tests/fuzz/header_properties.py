@@ -25,7 +25,7 @@ from mqdlq.headers import (
     describe,
 )
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, text_codec
-from mqdlq.headers.limits import HEADERS_READ
+from mqdlq.headers.chain import HEADERS_READ
 from mqdlq.model import MessageClass
 from tests.support.wire.hostile_messages import NATIVE, Hostile
 

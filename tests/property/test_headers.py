@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mqdlq.errors import MalformedHeaderError, PasteError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2, classify
 from mqdlq.headers.ccsid import load_tables
-from mqdlq.headers.limits import HEADERS_READ
+from mqdlq.headers.chain import HEADERS_READ
 from mqdlq.model import MessageClass
 from mqdlq.tools.dumps import PastedMessage, read_pasted
 from tests.fuzz.header_properties import (

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.rules import Pattern, Rule, RulesTable, with_nuls_as_blanks
-from mqdlq.rules.extensions import NEVER, UNKNOWN
+from mqdlq.rules.extensions import NEVER, SEPARATOR, UNKNOWN
 from mqdlq.rules.keywords import KNOWN, Keyword, Kind, Measure
-from mqdlq.rules.properties import SEPARATOR
 
 BITS: Final = 62
 """Rules in a word. Two bits of a long stay unused, so that arithmetic does not overflow."""

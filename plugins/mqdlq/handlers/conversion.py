@@ -20,8 +20,8 @@ from mqdlq.rules import RulesError, check, format_table, print_table
 from mqdlq.rules.diagnostics import Report
 from mqdlq.rules.formatting import comments
 from mqdlq.rules.keywords import KEYWORDS
-from mqdlq.rules.printing import print_entries
 from mqdlq.rules.records import ControlData
+from mqdlq.rules.table import print_entries
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _COMMENT: Final = re.compile(r"(?<![^ \t])#(.*)")

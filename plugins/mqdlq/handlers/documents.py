@@ -11,7 +11,7 @@ import yaml
 
 from mqdlq.rules.diagnostics import Place, Report, shortened
 from mqdlq.rules.reading import decoded
-from mqdlq.rules.syntax.values import closest
+from mqdlq.rules.syntax.building import closest
 
 Node = yaml.Node
 MappingNode = yaml.MappingNode

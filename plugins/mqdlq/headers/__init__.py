@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from mqdlq.headers.ccsid import following_ccsid
 from mqdlq.headers.chain import HEADER_OF_FORMAT, Chain, ChainedHeader, walk
-from mqdlq.headers.classify import Classified, classify
 from mqdlq.headers.identity import IDENTITY_PREFIX, message_identity, message_key
-from mqdlq.headers.message_description import Description, describe
+from mqdlq.headers.message_description import Classified, Description, classify, describe
 from mqdlq.headers.records import (
     DLH_LENGTH,
     MD_LENGTH,

@@ -2,7 +2,7 @@
 
 Each header states the Format, Encoding and CCSID of the next one; the MQMD states those of the
 first header. The chain ends at a Format that names no supported header, at an invalid header, or at
-a limit (`mqdlq.headers.limits`). The bytes after its end are payload, which is never read.
+a limit. The bytes after its end are payload, which is never read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import following_ccsid
-from mqdlq.headers.limits import HEADERS_READ, NAME_VALUE_BYTES_READ
 from mqdlq.headers.records import (
     XQH_LENGTH,
     CicsHeader,
@@ -26,8 +25,10 @@ from mqdlq.headers.records import (
     TriggerMessage,
     kind_of_version,
 )
-from mqdlq.headers.rfh import RulesHeader, RulesHeader2, TooManyFoldersError
+from mqdlq.headers.rfh import NAME_VALUE_BYTES_READ, RulesHeader, RulesHeader2, TooManyFoldersError
 
+HEADERS_READ: Final = 100
+"""The number of headers that are read after an MQDLH; further headers are payload."""
 AMS_HEADER: Final = "PDMQ"
 _IDENTITY_LENGTH: Final = 8  # StrucId and Version
 _AMS_STRUC_IDS: Final = {b"PDMQ", "PDMQ".encode("cp500")}

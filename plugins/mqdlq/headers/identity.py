@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Final
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers.classify import MQFMT_DEAD_LETTER_HEADER, STRUC_IDS
+from mqdlq.headers.message_description import MQFMT_DEAD_LETTER_HEADER, STRUC_IDS
 from mqdlq.headers.records import DLH_LENGTH, MD_LENGTH
 from mqdlq.headers.representation import parse_gmt
 from mqdlq.structures import MQDLH, MQMD

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from mqdlq.headers.ccsid import following_ccsid
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers.ccsid import SPECIAL_CCSIDS, UTF_16, Family, following_ccsid, text_codec
 from mqdlq.headers.chain import Chain, ChainedHeader, walk
-from mqdlq.headers.classify import classify, is_format_mqdead
 from mqdlq.headers.records import DLH_LENGTH, DeadLetterHeader, MessageDescriptorExtension
+from mqdlq.headers.representation import ByteOrder, header_codec, integer_order, parse_gmt
 from mqdlq.headers.rfh import RulesHeader2
 from mqdlq.model import MessageClass
 
@@ -113,3 +114,102 @@ def _flag_notes(msg_flags: int, headers: tuple[ChainedHeader, ...]) -> Iterator[
         yield "a segment of a logical message"
     if msg_flags & _GROUP:
         yield "a message of a group"
+
+
+# Classify a message on a dead-letter queue by its first bytes.
+
+MQFMT_DEAD_LETTER_HEADER: Final = "MQDEAD"
+STRUC_IDS: Final = {
+    DeadLetterHeader.struc_id.encode("ascii"): Family.ASCII,
+    DeadLetterHeader.struc_id.encode("cp500"): Family.EBCDIC,
+}
+_VERSION: Final = DeadLetterHeader.layout["version"].place
+_UNREMARKABLE: Final = SPECIAL_CCSIDS | UTF_16
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """A message's class, with a problem ("" without one) and its MQDLH (None without one)."""
+
+    cls: MessageClass
+    problem: str
+    dlh: DeadLetterHeader | None
+
+
+def classify(
+    body_prefix: bytes,
+    total_length: int,
+    *,
+    encoding: int,
+    ccsid: int,
+    format: str,  # noqa: A002 - MQMD.Format
+) -> Classified:
+    """Classify a message. `encoding`, `ccsid` and `format` are those of its MQMD.
+
+    Like IBM's handler, this accepts an MQDLH with StrucId `DLH `, Version 1 and at least 172
+    bytes, whatever MQMD.Format is. `body_prefix` must have at least the first
+    min(172, total_length) bytes, else `MalformedHeaderError` is raised.
+    """
+    prefix = body_prefix[:DLH_LENGTH]
+    if len(prefix) < min(DLH_LENGTH, total_length):
+        needed = f"the first {min(DLH_LENGTH, total_length)} bytes of the message"
+        raise MalformedHeaderError("MQDLH", len(prefix), needed, f"{len(prefix)}")
+    if prefix[:4] not in STRUC_IDS:
+        because = ", although MQMD.Format is MQDEAD" if is_format_mqdead(format) else ""
+        return Classified(MessageClass.NO_DLH, f"no MQDLH{because}", None)
+    undecodable = _undecodable(prefix, ccsid)
+    if undecodable:
+        return Classified(MessageClass.UNDECODABLE, undecodable, None)
+    if total_length < DLH_LENGTH:
+        problem = f"MQDLH needs {DLH_LENGTH} bytes, the message has {total_length}"
+        return Classified(MessageClass.TRUNCATED_DLH, problem, None)
+    return _by_version(prefix, encoding, ccsid, format)
+
+
+def _undecodable(prefix: bytes, ccsid: int) -> str:
+    """Return why text cannot be decoded with the MQMD's CCSID, or "" if it can."""
+    family = STRUC_IDS[prefix[:4]]
+    codec = header_codec(ccsid, family)
+    if codec is None:
+        return f"MQMD.CodedCharSetId {ccsid} is not a CCSID known here for headers"
+    if codec.family is not family:
+        return f"StrucId is {family}, but MQMD.CodedCharSetId {ccsid} is {codec.family}"
+    return ""
+
+
+def _by_version(prefix: bytes, encoding: int, ccsid: int, md_format: str) -> Classified:
+    order = integer_order(encoding)
+    if order is None:
+        problem = f"MQMD.Encoding {encoding} states no byte order for integers"
+        return Classified(MessageClass.UNDECODABLE, problem, None)
+    version = order.integer(prefix[_VERSION])
+    if version != DeadLetterHeader.version:
+        other = ByteOrder.LITTLE if order is ByteOrder.BIG else ByteOrder.BIG
+        swapped = other.integer(prefix[_VERSION]) == DeadLetterHeader.version
+        hint = ", it would be 1 in the other byte order" if swapped else ""
+        problem = f"MQDLH.Version is {version} in MQMD.Encoding {encoding}{hint}; only 1 exists"
+        return Classified(MessageClass.UNSUPPORTED_DLH_VERSION, problem, None)
+    dlh = DeadLetterHeader.decode(prefix, encoding=encoding, ccsid=ccsid)
+    problem = "; ".join(_notes(dlh, ccsid, md_format))
+    return Classified(MessageClass.DEAD_LETTER, problem, dlh)
+
+
+def _notes(dlh: DeadLetterHeader, ccsid: int, md_format: str) -> Iterator[str]:
+    """Return what is unusual about a valid dead letter."""
+    if not is_format_mqdead(md_format):
+        yield f"MQMD.Format is {md_format!r}, not MQDEAD"
+    if ccsid in SPECIAL_CCSIDS:
+        yield f"MQMD.CodedCharSetId {ccsid} names no code page; the MQDLH was read by its StrucId"
+    if parse_gmt(dlh.put_date, dlh.put_time) is None:
+        yield (
+            f"MQDLH.PutDate {dlh.put_date!r} and PutTime {dlh.put_time!r} are not a date and time "
+            "(YYYYMMDD, HHMMSSTH)"
+        )
+    following = dlh.coded_char_set_id
+    if following not in _UNREMARKABLE and text_codec(following) is None:
+        yield f"MQDLH.CodedCharSetId {dlh.coded_char_set_id} is not a CCSID known here"
+
+
+def is_format_mqdead(md_format: str) -> bool:
+    """Return whether MQMD.Format says that the message begins with an MQDLH."""
+    return md_format.rstrip(" \0") == MQFMT_DEAD_LETTER_HEADER

@@ -15,11 +15,18 @@ from xml.parsers import expat
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import UTF_16, Family
-from mqdlq.headers.limits import FOLDERS_READ
 from mqdlq.headers.records import UTF_8, Record
 from mqdlq.headers.representation import NATIVE, ByteOrder, codec_of, family_of, order_of
 from mqdlq.model import LONGEST_PROPERTY
 from mqdlq.structures import headers
+
+# IBM MQ does not have these limits, because it never parses a whole chain of headers. No message
+# can make that expensive: if it exceeds a limit, it keeps its class, `problem` names the limit, and
+# unread bytes count as payload or as a part of their header (docs/how-to/decode-messages.md).
+FOLDERS_READ: Final = 1_000
+"""The maximum number of folders of an MQRFH2 whose folders are read."""
+NAME_VALUE_BYTES_READ: Final = 1 << 20
+"""The maximum number of bytes of name/value data of an MQRFH or MQRFH2 whose data is read."""
 
 NAME_VALUE_LENGTH: Final = 4
 """The length in bytes of the number that states the length of the next folder."""

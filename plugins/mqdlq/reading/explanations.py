@@ -9,7 +9,7 @@ from mqdlq import constants
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.rules import Explanation, Failure, RulesTable, Trace
 from mqdlq.rules.keywords import KNOWN, Keyword
-from mqdlq.rules.printing import rule_parameters
+from mqdlq.rules.table import rule_parameters
 
 RULES_APPLY_TO: Final = {
     QueueKind.DEAD_LETTER: "messages with a valid MQDLH",

@@ -14,12 +14,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
 from mqdlq.rules.diagnostics import listed, quoted, shortened
 from mqdlq.rules.keywords import MAX_NUMBER, Keyword, Kind, Measure
-from mqdlq.rules.properties import PropertyConditionError, met_by, read_condition
+from mqdlq.rules.wildcards import canonical, fits
 
 UNKNOWN: Final = -(1 << 62)
 NEVER: Final = 1 << 62
@@ -32,7 +33,7 @@ HEADER_NAMES: Final = (
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _COMPARISON: Final = re.compile(r"(<=|>=|<|>) *([0-9]+) *([a-z]*)", re.IGNORECASE | re.ASCII)
-_OPERATORS: Final[dict[str, Callable[[int, int], bool]]] = {
+_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _UNITS: Final = {
@@ -51,9 +52,9 @@ _EXAMPLES: Final = {
 
 
 class ConditionError(ValueError):
-    """A condition that is not accepted; `code` is that of the diagnostic."""
+    """A condition that is not accepted; the text follows the keyword."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, message: str, code: str = "invalid-value") -> None:
         super().__init__(message)
         self.code = code
 
@@ -78,12 +79,9 @@ def canonical_condition(keyword: Keyword, text: str) -> str:
     Raises ConditionError.
     """
     if keyword.kind is Kind.CHAIN:
-        return _canonical_chain(keyword, " ".join(text.upper().split()))
+        return _canonical_chain(" ".join(text.upper().split()))
     if keyword.kind is Kind.PROPERTY:
-        try:
-            return str(read_condition(text))
-        except PropertyConditionError as error:
-            raise ConditionError("invalid-value", f"{keyword.name} {error}") from None
+        return str(read_condition(text))
     condition = _read(keyword, text)
     if not condition.sign:
         return text.strip().lower()
@@ -108,37 +106,32 @@ def _read(keyword: Keyword, text: str) -> Condition:
         names = f" ({listed(units)})" if len(units) > 1 else ""
         words = "".join(f", or {quoted(word)}" for word in keyword.words)
         raise ConditionError(
-            "invalid-value",
-            f"{keyword.name} takes {_EXAMPLES[keyword.kind]}{names}{words}, found {quoted(text)}",
+            f"takes {_EXAMPLES[keyword.kind]}{names}{words}, found {quoted(text)}",
         )
     if len(found[2].lstrip("0")) > len(str(MAX_NUMBER)):
         raise ConditionError(
+            f"takes a number from 0 to {MAX_NUMBER}, found {shortened(found[2])}",
             "out-of-range",
-            f"{keyword.name} takes a number from 0 to {MAX_NUMBER}, found {shortened(found[2])}",
         )
     return Condition(found[1], int(found[2]) * factor)
 
 
-def _canonical_chain(keyword: Keyword, text: str) -> str:
+def _canonical_chain(text: str) -> str:
     example = "'MQDLH MQRFH2*'"
     if not text.replace("*", "").strip():
         raise ConditionError(
-            "invalid-value",
-            f"{keyword.name} takes the names of headers such as {example}, found {quoted(text)}",
+            f"takes the names of headers such as {example}, found {quoted(text)}",
         )
     first, *_ = re.split(r"[*?]", text, maxsplit=1)
     if not (f"{HEADER_NAMES[0]} ".startswith(first) or first.startswith(f"{HEADER_NAMES[0]} ")):
         raise ConditionError(
-            "invalid-value",
-            f"{keyword.name} begins with {HEADER_NAMES[0]}, as the chain of every dead letter does:"
+            f"begins with {HEADER_NAMES[0]}, as the chain of every dead letter does:"
             f" {example}; found {quoted(text)}",
         )
     for word in text.split():
         if not re.search(r"[*?]", word) and word not in HEADER_NAMES:
             raise ConditionError(
-                "invalid-value",
-                f"{keyword.name} takes the names {listed(HEADER_NAMES, 'and')}, found"
-                f" {quoted(word)}",
+                f"takes the names {listed(HEADER_NAMES, 'and')}, found {quoted(word)}",
             )
     return text
 
@@ -209,3 +202,98 @@ def shown_value(keyword: Keyword, value: int | str) -> str:
         if number:
             parts.append(f"{number}{name}")
     return ("-" if value < 0 else "") + (" ".join(parts) or "0s")
+
+
+# Conditions on named message properties, such as ``usr.orderType = REFUND*``.
+#
+# Conditions are asked of a message while it is browsed, and a snapshot has the conditions that it
+# meets, never the values: properties are customers' data. Text is compared as patterns compare
+# text, without a fixed length. A property whose name has no folder belongs to the folder ``usr``
+# (IBM MQ docs, "Property names").
+
+SEPARATOR: Final = "\n"
+"""The character between conditions in a value, which no condition has."""
+
+_CONDITION: Final = re.compile(r"([^\s=<>]*)\s*(<=|>=|<|>|=)(.*)", re.DOTALL)
+_PART: Final = r"[A-Za-z_$][A-Za-z0-9_$]*"
+_NAME: Final = re.compile(rf"(?:{_PART}\.)*{_PART}")
+_OF_THE_MQMD: Final = "Root."
+_LONGEST_NAME: Final = 4095
+"""MQ_MAX_PROPERTY_NAME_LENGTH: the maximum length of a property's name, with its folder."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_LIMIT: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,9})?")
+_NUMBER: Final = re.compile(r" *([+-]?[0-9]{1,99}(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?) *")
+_PROPERTY_EXAMPLES: Final = "such as 'usr.orderType = REFUND*' or 'usr.amount > 100'"
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyCondition:
+    """A comparison of a property with a pattern of text (``=``) or with a number."""
+
+    name: str
+    sign: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return the form that equal conditions share."""
+        return f"{self.name} {self.sign} {self.text}"
+
+    def is_met_by(self, value: str) -> bool:
+        """Whether the value of the property, as text, meets the condition."""
+        if self.sign == "=":
+            return fits(self.text, value)
+        found = _NUMBER.fullmatch(value)
+        return found is not None and _OPERATORS[self.sign](Decimal(found[1]), Decimal(self.text))
+
+
+def read_condition(text: str) -> PropertyCondition:
+    """Parse a condition; raise ConditionError."""
+    found = _CONDITION.fullmatch(text.strip())
+    if found is None or _CONTROL.search(text):
+        raise ConditionError(
+            f"takes a comparison of a property {_PROPERTY_EXAMPLES}, found {quoted(text)}"
+        )
+    name, sign, compared = found[1], found[2], found[3].strip(" ")
+    full = _full_name(name)
+    if sign == "=":
+        if not compared:
+            raise ConditionError(
+                f"takes text after '=', with wildcards such as '{name} = REFUND*', found nothing"
+            )
+        if compared.startswith("="):
+            raise ConditionError(
+                f"takes one '=', such as '{name} = REFUND*', found {quoted(f'={compared}')}; for"
+                f" text that begins with '=' write '{name} = ?…'"
+            )
+        return PropertyCondition(full, sign, canonical(compared))
+    if not _LIMIT.fullmatch(compared):
+        raise ConditionError(
+            f"takes a number after '{sign}', such as '{name} {sign} 100', found {quoted(compared)}"
+        )
+    return PropertyCondition(full, sign, f"{Decimal(compared).normalize() + 0:f}")
+
+
+def _full_name(name: str) -> str:
+    """Return the name of a property with its folder; raise ConditionError."""
+    if name.startswith(_OF_THE_MQMD):
+        raise ConditionError(
+            f"compares message properties, not fields of the MQMD; {quoted(name)} is a field, for"
+            " which 'match:' has patterns"
+        )
+    if not _NAME.fullmatch(name):
+        raise ConditionError(
+            f"takes the name of a property in letters, digits, _ and $, with its folder such as"
+            f" usr.orderType, found {quoted(name)}"
+        )
+    full = name if "." in name else f"usr.{name}"
+    if len(full) > _LONGEST_NAME:
+        raise ConditionError(
+            f"takes the name of a property with at most {_LONGEST_NAME:,} characters, folder"
+            f" included, found {len(full):,}"
+        )
+    return full
+
+
+def met_by(conditions: Mapping[str, Any]) -> str:
+    """Return the conditions that a message is known to meet, from the columns of its row."""
+    return SEPARATOR.join(conditions.get("properties_met") or ())

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mqdlq.rules.diagnostics import Report, RulesError
-from mqdlq.rules.printing import print_entries
 from mqdlq.rules.reading import check, decoded
 from mqdlq.rules.records import ControlData
 from mqdlq.rules.syntax.lines import BLANKS, COLUMNS, Entry, entries
-from mqdlq.rules.table import RulesTable
+from mqdlq.rules.table import RulesTable, print_entries
 
 _WORDS: Final = re.compile(r"[ \t]+")
 _DECORATION: Final = re.compile(r"(\W)\1{3,}")

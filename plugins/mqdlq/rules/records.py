@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from mqdlq.model import Action, PutAuthority
-from mqdlq.rules.extensions import condition_of, value_of
+from mqdlq.rules.extensions import SEPARATOR, condition_of, value_of
 from mqdlq.rules.keywords import KNOWN, Kind
-from mqdlq.rules.properties import SEPARATOR
 from mqdlq.rules.wildcards import compiled
 
 

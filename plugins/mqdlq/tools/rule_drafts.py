@@ -23,8 +23,7 @@ from mqdlq.rules import (
     matching_rules,
     with_nuls_as_blanks,
 )
-from mqdlq.rules.lint import Code, review
-from mqdlq.rules.lint.reach import rule_covers
+from mqdlq.rules.lint import Code, review, rule_covers
 from mqdlq.tools.backtest import Backtest
 from mqdlq.words import count, period, place, visible
 

@@ -18,7 +18,8 @@ from mqdlq.headers import (
     describe,
     header_row,
 )
-from mqdlq.headers.limits import FOLDERS_READ, HEADERS_READ
+from mqdlq.headers.chain import HEADERS_READ
+from mqdlq.headers.rfh import FOLDERS_READ
 from mqdlq.model import MessageClass
 from tests.support.instruction_counts import count_instructions
 from tests.support.wire.hostile_messages import (

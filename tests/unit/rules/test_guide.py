@@ -16,8 +16,7 @@ from mqdlq.constants import reason_text
 from mqdlq.model import Action, QueueKind
 from mqdlq.rules import parse, print_table
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, MAX_NUMBER, Keyword, Kind, Part
-from mqdlq.rules.lint import WARNING_CODES, Code, review
-from mqdlq.rules.lint.actions import HOPELESS_REASONS
+from mqdlq.rules.lint import HOPELESS_REASONS, WARNING_CODES, Code, review
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "reference" / "rules.md").read_text(encoding="utf-8")
 BLOCK = re.compile(

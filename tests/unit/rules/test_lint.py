@@ -18,11 +18,16 @@ from hypothesis import strategies as st
 from mqdlq.cli import app
 from mqdlq.constants import reason_text
 from mqdlq.rules import Diagnostic, Severity, check, explain, parse
-from mqdlq.rules.lint import Code, lint, promote, review
-from mqdlq.rules.lint.actions import HOPELESS_REASONS
-from mqdlq.rules.lint.findings import Effort
-from mqdlq.rules.lint.forwarding_loops import InputQueue, find_loops
-from mqdlq.rules.lint.reach import find_unreached
+from mqdlq.rules.lint import (
+    HOPELESS_REASONS,
+    Code,
+    Effort,
+    find_loops,
+    find_unreached,
+    lint,
+    promote,
+    review,
+)
 
 CORPUS = sorted((Path(__file__).parents[2] / "corpus" / "rules" / "lint").glob("*.rules"))
 
@@ -204,7 +209,7 @@ SHADOWED = "DESTQ(A*) ACTION(DISCARD)\nDESTQ(AB) ACTION(RETRY)\n"
 def test_the_search_for_forwarding_loops_stops_at_its_work_limit(allowed: int, found: int) -> None:
     table = parse(LOOPS)
 
-    assert len(list(find_loops(table, InputQueue("DLQ", "QM1"), Effort(allowed)))) == found
+    assert len(list(find_loops(table, ("DLQ", "QM1"), Effort(allowed)))) == found
 
 
 @pytest.mark.parametrize(("allowed", "found"), [(0, 0), (1, 0), (2, 1)])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqdlq.rules import Pattern, matches, parse
-from mqdlq.rules.lint.reach import covers, includes, rule_covers
+from mqdlq.rules.lint import covers, includes, rule_covers
 from mqdlq.rules.wildcards import canonical, compiled
 
 CHARACTERS = "AB \0Z"

@@ -8,7 +8,7 @@ import pytest
 
 from mqdlq.reading.explanations import explanation_as_text
 from mqdlq.rules import explain, freeze, parse
-from mqdlq.rules.properties import read_condition
+from mqdlq.rules.extensions import read_condition
 from tests.unit.rules.extended_tables import LETTER, error, frozen
 
 

@@ -19,7 +19,7 @@ from mqdlq.headers import (
     UnreadablePropertyError,
     describe,
 )
-from mqdlq.headers.limits import NAME_VALUE_BYTES_READ
+from mqdlq.headers.rfh import NAME_VALUE_BYTES_READ
 from mqdlq.model import Action, Destination, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import CONNECTION_GONE_REASONS

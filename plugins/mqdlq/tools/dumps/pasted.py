@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mqdlq.errors import PasteError
-from mqdlq.headers.limits import LONGEST_MESSAGE
 from mqdlq.headers.records import DLH_LENGTH, MessageDescriptor
+from mqdlq.mqi.connect import LONGEST_MESSAGE
 from mqdlq.structures import MQMD, Field, Kind
 
 _QUOTED: Final = 40
