@@ -17,20 +17,22 @@ from starlette.exceptions import HTTPException
 from mqdlq.errors import LedgerUnavailableError, MqDlqError
 from mqdlq.ledger.reading.message_keys import MessageKeyError
 from mqdlq.reading.filters import FilterError
-from mqdlq.web import static_files
 from mqdlq.web.access import ReadableHandlers, is_signed_in
 from mqdlq.web.acting.routes import router as acting
 from mqdlq.web.audit import router as audit
 from mqdlq.web.causes.routes import router as causes
 from mqdlq.web.history import router as history
-from mqdlq.web.messages.routes import router as messages
+from mqdlq.web.messages import router as messages
 from mqdlq.web.overview import router as overview
 from mqdlq.web.rendering import (
+    TYPES,
     FailedPageError,
     InvalidRequestError,
     NotFoundError,
     PageError,
     render,
+    static_files,
+    vendored,
 )
 from mqdlq.web.rules import router as rules
 from mqdlq.web.runs.report_routes import router as reports
@@ -71,16 +73,16 @@ def application() -> FastAPI:
 
 def static_file(name: str) -> Response:
     """Return a file of the page itself."""
-    if name not in static_files.names():
+    file = static_files().get(name)
+    if file is None:
         raise NotFoundError("MQDLQ-996", f"The file {name!r} does not exist; reload the page")
-    file = static_files.path_of(name)
-    kind = static_files.TYPES[file.suffix]
-    return FileResponse(file, media_type=kind, headers={"Cache-Control": A_YEAR})
+    headers = {"Cache-Control": A_YEAR}
+    return FileResponse(file, media_type=TYPES[file.suffix], headers=headers)
 
 
 def licences(request: Request) -> Response:
     """Show the licences of the files of other projects that the browser loads."""
-    return render(request, "licences.html", vendored=static_files.vendored())
+    return render(request, "licences.html", vendored=vendored())
 
 
 def nothing_here(request: Request, path: str, handlers: ReadableHandlers) -> Response:

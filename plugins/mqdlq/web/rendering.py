@@ -1,7 +1,13 @@
-"""Render templates: one environment, which escapes everything and refuses undefined names."""
+"""What pages are made of: templates, the page's own files, and errors as answers.
+
+One environment of templates escapes everything and refuses undefined names.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import tomllib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -13,8 +19,7 @@ from jinja2 import Environment
 from mqdlq.errors import MqDlqError
 from mqdlq.reading.page_paths import MOUNT, Paths
 from mqdlq.reading.report import Verdict
-from mqdlq.reading.report.rendering.components import component_environment
-from mqdlq.web import static_files
+from mqdlq.reading.report.rendering.components import COMPONENTS, component_environment
 from mqdlq.words import VERDICTS
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
@@ -43,22 +48,53 @@ def paths_of(request: Request) -> Paths:
     return Paths(root.removesuffix(MOUNT))
 
 
-def _static(paths: Paths, name: str) -> str:
-    return paths.static(name, static_files.version_of(name))
-
-
-def _verdict(value: str) -> str:
-    """Return a verdict of the ledger in words."""
-    return VERDICTS[Verdict(value)]
-
-
 @cache
 def environment() -> Environment:
     """Return the environment of all templates, with the components of the HTML report."""
     made = component_environment(TEMPLATES)
-    made.globals["static"] = _static
-    made.filters["verdict"] = _verdict
+    made.globals["static"] = lambda paths, name: paths.static(name, version_of(name))
+    made.filters["verdict"] = lambda recorded: VERDICTS[Verdict(recorded)]
     return made
+
+
+def printable(text: str) -> str:
+    """Return text in which no character acts on a page; lines and tabs stay."""
+    return "".join(
+        char
+        if char.isprintable() or char in "\n\t"
+        else char.encode("unicode_escape").decode("ascii")
+        for char in text.replace("\r\n", "\n")
+    )
+
+
+# The page's own files: what the browser loads.
+
+STATIC: Final = Path(__file__).with_name("static")
+STYLES: Final = COMPONENTS / "components.css"
+"""The styles of the components that the HTML report and the page share."""
+TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@cache
+def vendored() -> Mapping[str, Mapping[str, str]]:
+    """Return the files of other projects by name, as the manifest describes them.
+
+    It has the project's name, version, licence, home and notice, and the file's SHA-256.
+    """
+    return tomllib.loads((STATIC / "vendored.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def static_files() -> Mapping[str, Path]:
+    """Return the files that a browser may load, by name."""
+    own = {file.name: file for file in STATIC.iterdir() if file.suffix in TYPES}
+    return own | {STYLES.name: STYLES}
+
+
+@cache
+def version_of(name: str) -> str:
+    """Return the beginning of a file's SHA-256, which its URL has so that it can be cached."""
+    return hashlib.sha256(static_files()[name].read_bytes()).hexdigest()[:16]
 
 
 # Errors that a page answers with, each with its status of HTTP.

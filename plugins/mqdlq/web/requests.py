@@ -1,4 +1,4 @@
-"""Dependencies of pages: the ledger, the lake, the configuration of a handler, the clock."""
+"""Dependencies of pages: the ledger, the lake, the clock, and what the handler's file permits."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from mqdlq import directories
 from mqdlq.airflow.hooks import ledger as ledger_hook
 from mqdlq.airflow.hooks.payload_keys import payload_keys as keys_of_connection
 from mqdlq.errors import MqDlqError
-from mqdlq.handlers import Handler, load_handler
+from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger, open_impatiently
+from mqdlq.tools.acting import Sources
 from mqdlq.web.access import HandlerDep
 from mqdlq.web.threads import runs_in_own_thread
 
@@ -53,25 +54,12 @@ def _opened(url: str) -> Ledger:
 
 
 def lake_root() -> str:
-    """Return the lake's location."""
     return directories.lake()
 
 
 def wall_clock() -> Clock:
     """Return the clock of the page; a test gives another one."""
-    return _now
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)  # noqa: TID251 (a request is an entry point)
-
-
-def configuration(handler: HandlerDep) -> Handler:
-    """Return the configuration of the handler in the path, as its file has it now.
-
-    Raises HandlerError if the api-server does not have the file, or the file is not valid.
-    """
-    return load_handler(handler.name)
+    return lambda: datetime.now(UTC)  # noqa: TID251 (a request is an entry point)
 
 
 def body_connection(handler: HandlerDep) -> str | None:
@@ -100,4 +88,13 @@ def payload_keys(handler: str) -> dict[str, bytes]:
 LedgerDep = Annotated[Ledger, Depends(ledger)]
 LakeRoot = Annotated[str, Depends(lake_root)]
 ClockDep = Annotated[Clock, Depends(wall_clock)]
-ConfigurationDep = Annotated[Handler, Depends(configuration)]
+
+
+def sources(
+    handler: HandlerDep, ledger: LedgerDep, lake_root: LakeRoot, clock: ClockDep
+) -> Sources:
+    """Return what pages of the handler in the path are read from."""
+    return Sources(handler.name, ledger, lake_root, clock)
+
+
+SourcesDep = Annotated[Sources, Depends(sources)]

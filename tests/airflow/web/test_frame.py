@@ -8,13 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from fastapi import Request
 
 from mqdlq.errors import LedgerUnavailableError
-from mqdlq.web import static_files
+from mqdlq.web import rendering
 from mqdlq.web.app import application
 from mqdlq.web.requests import LedgerDep
 from mqdlq.web.security import HEADERS
@@ -29,7 +28,7 @@ def test_every_answer_restricts_the_browser(airflow: AirflowApp) -> None:
 
 
 def test_templates_contain_neither_script_nor_style() -> None:
-    templates = Path(static_files.DIRECTORY).with_name("templates")
+    templates = rendering.TEMPLATES
     faults = [
         f"{file.name}: {found[0]}"
         for file in sorted(templates.rglob("*.html"))
@@ -58,18 +57,18 @@ def test_only_files_for_browsers_are_served(airflow: AirflowApp, name: str) -> N
 
 
 def test_each_file_of_another_project_is_the_one_that_the_manifest_names() -> None:
-    for file in static_files.vendored():
-        content = (static_files.DIRECTORY / file.file).read_bytes()
-        assert hashlib.sha256(content).hexdigest() == file.sha256, file.file
+    for file, about in rendering.vendored().items():
+        content = (rendering.STATIC / file).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == about["sha256"], file
     assert hashlib.sha256(axe.SCRIPT.read_bytes()).hexdigest() == axe.SHA256
 
 
 def test_the_licences_of_these_files_are_on_a_page(airflow: AirflowApp) -> None:
     text = airflow.client("viewer").get("/mqdlq/licences").text
 
-    for file in static_files.vendored():
-        assert f"{file.name} {file.version}" in text
-        assert file.sha256 in text
+    for about in rendering.vendored().values():
+        assert f"{about['name']} {about['version']}" in text
+        assert about["sha256"] in text
 
 
 @contextmanager

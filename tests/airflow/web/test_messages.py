@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from typing import Any
 
 import pytest
@@ -16,8 +17,6 @@ from mqdlq.model import AuditKind, Outcome
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import FoundMessage, iterate_messages
 from mqdlq.reading.page_paths import Paths
-from mqdlq.web.messages.message_view import show_message
-from mqdlq.web.messages.search_view import search
 from tests.support.web.airflow_app import FROM_PAGE, AirflowApp
 from tests.support.web.demo_world import HOSTILE
 from tests.support.world import World
@@ -125,32 +124,28 @@ def test_a_message_page_explains_the_message(airflow: AirflowApp, world: World) 
         assert expected in text, expected
 
 
-def test_a_view_has_all_headers_and_marks_of_a_message(world: World) -> None:
+def test_a_message_page_has_all_headers_and_marks_of_a_message(
+    airflow: AirflowApp, world: World
+) -> None:
     message = unmatched(world)
-    page = show_message(
-        "demo",
-        message.message_key,
-        may_act=True,
-        now=world.clock(),
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-    )
+    page = airflow.client("op").get(path_of(message)).text
+    summary, _, headers = page.partition("<h2>Headers</h2>")
 
-    assert [header.name for header in page.headers] == ["MQMD", "MQDLH"]
-    fields = {field.name: field for field in page.headers[0].fields}
-    assert (fields["MsgId"].is_id, fields["MsgId"].value) == (True, message.msg_id)
-    assert fields["Expiry"].value == "MQEI_UNLIMITED (-1)"
-    assert (page.is_protected, page.may_be_cut, page.payload) == (False, False, "full")
-    assert [action.obstacle for action in page.actions[:3]] == ["", "", ""]
+    assert re.findall("<summary>(.*)</summary>", headers) == ["MQMD", "MQDLH"]
+    assert f'<dt>MsgId</dt><dd class="id">{message.msg_id}</dd>' in headers
+    assert "<dt>Expiry</dt><dd>MQEI_UNLIMITED (-1)</dd>" in headers
+    assert "protected by AMS" not in page
+    assert "may be truncated" not in page
+    assert "A body is captured (full)." in page
+    for words in ("Retry", "Forward", "Discard"):
+        assert re.search(f'<a class="button" href="[^"]*">{words}</a>', summary), words
 
 
-def test_a_form_with_a_hidden_field_is_open(world: World) -> None:
-    few, more = (
-        search([pair], ["demo"], ledger=world.ledger, lake_root=world.lake_root)
-        for pair in (("text", "a"), ("user", "APP1"))
-    )
+@pytest.mark.parametrize(("field", "is_open"), [("text=a", False), ("user=APP1", True)])
+def test_a_form_with_a_hidden_field_is_open(airflow: AirflowApp, field: str, is_open: bool) -> None:
+    page = airflow.client("viewer").get(f"{SEARCH}?{field}").text
 
-    assert (few.has_more_fields, more.has_more_fields) == (False, True)
+    assert ('<details class="all-fields" open>' in page) is is_open
 
 
 def test_links_to_files_and_parts_of_messages_have_paths() -> None:

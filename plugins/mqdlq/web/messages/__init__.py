@@ -1,1 +1,0 @@
-"""Search for messages, and one message."""
