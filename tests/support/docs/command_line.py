@@ -1,4 +1,4 @@
-"""Write docs/reference/command-line.md from the declared commands."""
+"""Sections of docs/reference/command-line.md, from the declared commands."""
 
 from __future__ import annotations
 
@@ -11,25 +11,18 @@ import typer
 from tests.support.declared_commands import Path, all_commands
 from tests.support.docs.tables import table
 
-_HEAD = """\
-# Command line
-
-`mqdlq` runs handlers, checks rules tables, and shows what queues, snapshots and the archive hold.
-`mqdlq COMMAND --help` prints the same text as this page.
-
-"""
 _EXAMPLES = "For example:"
 
 
-def document() -> str:
-    """Return the page."""
+def sections() -> str:
+    """Return a table of all commands, and a section for each."""
     commands = all_commands()
     rows = (
         (f"[`mqdlq {' '.join(path)}`](#mqdlq-{'-'.join(path)})", _summary(command))
         for path, command in commands.items()
     )
-    sections = (_section(path, command) for path, command in commands.items())
-    return "".join((_HEAD, table(("command", "what it does"), rows), *sections))
+    described = (_section(path, command) for path, command in commands.items())
+    return "".join((table(("command", "what it does"), rows), *described))
 
 
 def _summary(command: Any) -> str:

@@ -1,35 +1,81 @@
-"""Write the generated pages of the documentation: `make docs-pages`."""
+"""Fill in the parts of documents that the code declares: `make docs-pages`, and the site.
+
+A page of docs/reference holds its prose and marks. What stands between `<!-- part: NAME -->` and
+`<!-- end -->` is written by `make docs-pages`; it is committed, since people read these pages where
+there is no site. `<!-- built: NAME -->` is filled in on the site only.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
+from mqdlq.airflow import params
+from mqdlq.controls.evidence import Evidence
+from mqdlq.controls.limits import DestinationLimits, Limits
+from mqdlq.controls.limits.windows import ClosedWindow
+from mqdlq.controls.loops import Loops
+from mqdlq.controls.ramp import Breaker, Ramp
+from mqdlq.controls.sequences import Sequences
+from mqdlq.handlers import Handler
+from mqdlq.handlers.configuration import KEYS
+from mqdlq.handlers.operation import Alerts, ApprovalGuards, Notification
 from mqdlq.lake import schema_document
 from tests.support.coverage import mqi_coverage
 from tests.support.docs import command_line, errors, handler, metrics, parameters, schemas, versions
 from tests.support.paths import ROOT
 
 DIRECTORY: Final = ROOT / "docs" / "reference"
-PAGES: Final[Mapping[str, Callable[[], str]]] = {
-    "command-line.md": command_line.document,
-    "errors.md": errors.document,
-    "handler.md": handler.document,
-    "metrics.md": metrics.document,
-    "mqi-coverage.md": mqi_coverage.generated,
-    "parameters.md": parameters.document,
-    "schemas.md": schemas.document,
-    "snapshot-schema.md": schema_document.document,
-    "versions.md": versions.document,
+PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "handler keys": partial(handler.keys, Handler, KEYS),
+    "approval": partial(handler.keys, ApprovalGuards),
+    "alerts": partial(handler.keys, Alerts),
+    "notify": partial(handler.keys, Notification),
+    "events": handler.events,
+    "evidence": partial(handler.keys, Evidence),
+    "limits": partial(handler.keys, Limits),
+    "destinations": partial(handler.keys, DestinationLimits),
+    "closed": partial(handler.keys, ClosedWindow),
+    "loops": partial(handler.keys, Loops),
+    "ramp": partial(handler.keys, Ramp),
+    "breaker": partial(handler.keys, Breaker),
+    "sequences": partial(handler.keys, Sequences),
+    "run parameters": partial(parameters.parameters, params.SCHEMAS),
+    "restoration parameters": lambda: parameters.parameters(params.schemas(handlers=())),
+    "commands": command_line.sections,
+    "errors": errors.tables,
+    "metrics": metrics.metrics,
+    "versions": versions.versions,
+    "cells": versions.cells,
+    "snapshot schema": schema_document.document,
+    "ledger tables": schemas.ledger_tables,
+    "report records": schemas.report_records,
+    "coverage of the MQI": mqi_coverage.generated,
 }
+_PART: Final = re.compile(r"(<!-- part: ([^\n]+) -->\n).*?(\n<!-- end -->\n)", re.DOTALL)
+_BUILT: Final = re.compile(r"<!-- built: (.+) -->\n")
+
+
+def filled(text: str) -> str:
+    """Return a page with its parts as the code declares them now."""
+    return _PART.sub(lambda at: f"{at[1]}\n{PARTS[at[2]]().strip()}\n{at[3]}", text)
+
+
+def built(text: str) -> str:
+    """Return a page as the site shows it."""
+    return _BUILT.sub(lambda at: f"{PARTS[at[1]]().strip()}\n", text)
 
 
 def main() -> int:
     """Write the pages."""
-    for name, document in PAGES.items():
-        (DIRECTORY / name).write_text(document(), encoding="utf-8")
-        sys.stdout.write(f"wrote docs/reference/{name}\n")
+    for path in sorted(DIRECTORY.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if (new := filled(text)) != text:
+            path.write_text(new, encoding="utf-8")
+            sys.stdout.write(f"wrote docs/reference/{path.name}\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Write docs/reference/schemas.md: the ledger's tables, and the records of the JSON report."""
+"""Sections of docs/reference/schemas.md: the ledger's tables, and the records of a report."""
 
 from __future__ import annotations
 
@@ -10,34 +10,9 @@ from typing import Any, Final
 from sqlalchemy import Column, Table
 
 from mqdlq.ledger.tables import metadata
-from mqdlq.reading.report import report_records
-from mqdlq.reading.report.rendering import json_report
+from mqdlq.reading.report import report_records as records
 from tests.support.docs.tables import table
 
-_LEDGER: Final = """\
-# Ledger and report schemas
-
-This page is for people who query the ledger or read the JSON report with a program.
-[Snapshot schema](snapshot-schema.md) describes the Parquet files of the lake.
-
-## Ledger
-
-The ledger is a SQL database (SQLite or PostgreSQL). Runs only add rows; they change
-none, except in `meters` and `epochs`, and to fill in `snapshots.pruned_at` and
-`sightings.oldest_left`.
-Times are in UTC. Query it with a user that can only read. An upgrade may change the tables; the
-[changelog](../../CHANGELOG.md) says how.
-
-"""
-_REPORT: Final = f"""
-## JSON report
-
-`report.json` beside the HTML report, and `mqdlq report RUN --format json`, have these keys, and
-`format` (`{json_report.FORMAT}`), `version` ({json_report.VERSION}) and `failed` before them. A new
-key may appear within a version; no key changes its meaning. Times are ISO 8601 in UTC; an unknown
-value is null or "".
-
-"""
 _MEANINGS: Final = {
     "alerts": "the events of a run: alerts that were sent, and conditions that last after the run",
     "approvals": "the requests for approval of a plan, and the decisions on them",
@@ -80,10 +55,14 @@ _MEANINGS: Final = {
 }
 
 
-def document() -> str:
-    """Return the page. Raises KeyError for a table without a meaning."""
-    tables = (_table(found) for found in sorted(metadata.tables.values(), key=lambda t: t.name))
-    return "".join((_LEDGER, *tables, _REPORT, *_records()))
+def ledger_tables() -> str:
+    """Return a section for each table. Raises KeyError for a table without a meaning."""
+    return "".join(map(_table, sorted(metadata.tables.values(), key=lambda one: one.name)))
+
+
+def report_records() -> str:
+    """Return a section for each record of a report."""
+    return "".join(_records())
 
 
 def _table(found: Table) -> str:
@@ -98,11 +77,11 @@ def _key(column: Column[Any]) -> str:
 
 
 def _records() -> Iterator[str]:
-    declared = vars(report_records).values()
-    records = [found for found in declared if isinstance(found, type) and is_dataclass(found)]
-    records.sort(key=lambda found: found is not report_records.Report)  # the document first
-    for found in records:
-        modules = (report_records.__name__, "mqdlq.controls.")
+    declared = vars(records).values()
+    known = [found for found in declared if isinstance(found, type) and is_dataclass(found)]
+    known.sort(key=lambda found: found is not records.Report)  # the document first
+    for found in known:
+        modules = (records.__name__, "mqdlq.controls.")
         if found.__module__.startswith(modules) and not found.__subclasses__():
             rows = ((f"`{field.name}`", f"`{field.type}`") for field in fields(found))
             yield f"### {found.__name__}\n\n{_about(found)}\n\n{table(('key', 'type'), rows)}\n"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Return a page's text with the links of the site."""
+    """Return a page's text with the parts that only the site has, and the links of the site."""
+    if "<!-- built: " in markdown:
+        sys.path.append(str(ROOT))
+        from tests.support.docs.pages import built  # noqa: PLC0415 (few pages need the product)
+
+        markdown = built(markdown)
     code = [found.span() for found in _CODE.finditer(markdown)]
 
     def link(found: re.Match[str]) -> str:

@@ -1,13 +1,24 @@
-"""The generated pages of the documentation are what the code declares."""
+"""The parts of documents that code declares are what it declares."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from tests.support.docs.pages import DIRECTORY, PAGES
+from tests.support.docs.pages import DIRECTORY, PARTS, filled
+
+PAGES = {path: path.read_text(encoding="utf-8") for path in sorted(DIRECTORY.glob("*.md"))}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PAGES)
-def test_a_generated_page_is_what_its_source_declares(name: str) -> None:
-    assert (DIRECTORY / name).read_text(encoding="utf-8") == PAGES[name](), "run `make docs-pages`"
+@pytest.mark.parametrize("page", [path for path, text in PAGES.items() if "<!-- part: " in text])
+def test_the_parts_of_a_page_are_what_their_sources_declare(page: Path) -> None:
+    assert PAGES[page] == filled(PAGES[page]), "run `make docs-pages`"
+
+
+def test_every_part_stands_on_one_page() -> None:
+    marks = re.findall(r"<!-- (?:part|built): (.+) -->", "".join(PAGES.values()))
+
+    assert sorted(marks) == sorted(PARTS)
