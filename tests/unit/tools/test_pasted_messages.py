@@ -10,8 +10,7 @@ import pytest
 from mqdlq.errors import PasteError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.headers.fields import as_json, descriptor_fields
-from mqdlq.tools.dumps import PastedMessage, read_pasted
-from mqdlq.tools.dumps import dmpmqmsg as dmpmqmsg_files
+from mqdlq.tools.dumps import PastedMessage, _read_dmpmqmsg, read_pasted
 from tests.support.wire.pasted_messages import print_amqsbcg, print_dmpmqmsg
 
 MD = MessageDescriptor(
@@ -253,4 +252,4 @@ def test_a_dump_error_without_a_file_name_begins_with_line() -> None:
 
 
 def test_a_file_of_dmpmqmsg_with_comments_only_has_no_messages() -> None:
-    assert list(dmpmqmsg_files.read(["* dmpmqmsg Version: 9.4.0", "", "  "])) == []
+    assert list(_read_dmpmqmsg(["* dmpmqmsg Version: 9.4.0", "", "  "])) == []

@@ -24,8 +24,7 @@ from mqdlq.rules.diagnostics import listed
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, Kind
 from mqdlq.stages.snapshot.preview import browse_rows
 from mqdlq.stages.snapshot.rows import PropertyMatches
-from mqdlq.tools.dumps import PastedMessage, amqsbcg, as_text, dmpmqmsg, json_lines, read_pasted
-from mqdlq.tools.dumps.pasted import NO_DIGIT
+from mqdlq.tools.dumps import PastedMessage, as_text, looks_pasted, read_pasted
 
 
 class SelectionError(MqDlqError, ValueError):
@@ -151,10 +150,7 @@ def file_messages(
         yield from _row_messages(head.splitlines(keepends=True), file, name, warn)
         return
     text = as_text(head + file.read())
-    lines = text.split("\n")
-    if NO_DIGIT.search("".join(lines[0].split())) and not any(
-        reader.is_recognised(lines) for reader in (json_lines, amqsbcg, dmpmqmsg)
-    ):
+    if not looks_pasted(text.split("\n")):
         raise MessageError(f"{name}:1", _EXPECTED)
     matches = PropertyMatches(table)
     for number, message in enumerate(read_pasted(text, name), start=1):

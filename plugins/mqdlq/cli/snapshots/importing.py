@@ -15,13 +15,13 @@ import click
 from mqdlq import directories, lake
 from mqdlq.cli.files import YAML, Format, name_of, review_table
 from mqdlq.cli.parameters import Argument, Option
-from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError
+from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError, PasteError
 from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.rules import RulesError, freeze, table_with
 from mqdlq.stages.snapshot.rows import PropertyMatches
-from mqdlq.tools.dumps import PastedMessage, PasteError, as_text, read_pasted
+from mqdlq.tools.dumps import PastedMessage, as_text, read_pasted
 
 _NAME_LENGTH: Final = 48
 _REHEARSAL: Final = "imported, for rehearsals only: a run takes its own snapshot"
