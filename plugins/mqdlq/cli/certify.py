@@ -19,8 +19,9 @@ from mqdlq.errors import MqDlqError
 from mqdlq.local.connection_store import find_settings
 from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.connection_settings import ConnectionSettings
-from mqdlq.tools import certify as stage
-from mqdlq.tools.certify import Certification, Finding, Verdict
+from mqdlq.tools.certify import certification
+from mqdlq.tools.certify.bench import DEFAULT_PREFIX, administrator_commands, check_prefix
+from mqdlq.tools.certify.certification import Certification, Finding, Verdict
 
 # Interrupting a run by Ctrl-C or SIGTERM.
 
@@ -159,7 +160,7 @@ def certify(
             metavar="PREFIX",
             help="How the names of the scratch queues begin.",
         ),
-    ] = stage.DEFAULT_PREFIX,
+    ] = DEFAULT_PREFIX,
     output: Annotated[
         Path | None,
         Option(metavar="FILE", help="Also write the report to a file, as JSON."),
@@ -201,10 +202,10 @@ def certify(
       mqdlq certify mq_demo --mqsc
     """
     try:
-        stage.check_prefix(prefix)
+        check_prefix(prefix)
         settings = find_settings(connection)
         if mqsc:
-            click.echo("\n".join(stage.administrator_commands(prefix, settings.user)))
+            click.echo("\n".join(administrator_commands(prefix, settings.user)))
             return
         with interruptible() as interruption:
             found = _certify(
@@ -220,7 +221,7 @@ def certify(
     except KeyboardInterrupt:
         click.echo("mqdlq: interrupted; the scratch queues are removed or empty", err=True)
         raise SystemExit(INTERRUPTED) from None
-    raise SystemExit(int(found.count(stage.Verdict.DIFFERS) > 0))
+    raise SystemExit(int(found.count(Verdict.DIFFERS) > 0))
 
 
 def _certify(
@@ -230,15 +231,15 @@ def _certify(
     *,
     mask: bool,
     wait_for_quiesce: float,
-) -> stage.Certification:
+) -> Certification:
     def new_connection() -> QueueManager:
         return connect(settings)
 
-    def show(finding: stage.Finding) -> None:
+    def show(finding: Finding) -> None:
         interruption.check()
         click.echo("\n".join(finding_lines(finding)))
 
-    found = stage.certify(
+    found = certification.certify(
         new_connection,
         prefix,
         user=settings.user,
@@ -248,7 +249,7 @@ def _certify(
     )
     if wait_for_quiesce:
         click.echo(f"waiting {wait_for_quiesce:.0f} s for the queue manager to be quiesced")
-    quiesced = stage.observe_quiescing(new_connection, wait_for_quiesce, interruption.sleep)
+    quiesced = certification.observe_quiescing(new_connection, wait_for_quiesce, interruption.sleep)
     found.findings.append(quiesced)
     show(quiesced)
     click.echo(summary(found))

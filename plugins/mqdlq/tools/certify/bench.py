@@ -15,7 +15,7 @@ from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import CertificationError, QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.mqi.unit_of_work import Delivery, GotMessage, UnitOfWork
+from mqdlq.mqi.unit_of_work import Delivery, GotMessage, Syncpoint, UnitOfWork
 from mqdlq.structures import MQDLH
 
 DEFAULT_PREFIX: Final = "MQDLQ.CERT."
@@ -57,15 +57,12 @@ class ScratchQueue:
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
-        """The attributes that behaviours rely on."""
         return _COMMON + self.own
 
     def name(self, prefix: str) -> str:
-        """Return the name of the queue under a prefix."""
         return prefix + self.suffix
 
     def mqsc(self, prefix: str) -> str:
-        """Return the command by which an administrator defines the queue."""
         attributes = " ".join(attribute.mqsc for attribute in self.attributes)
         return f"DEFINE QLOCAL('{self.name(prefix)}') {attributes} +\n  DESCR('{KEPT}')"
 
@@ -144,7 +141,6 @@ class DeviationError(Exception):
     """The queue manager does not do what the handler relies on."""
 
     def __init__(self, expected: str, seen: str) -> None:
-        """Keep both sides for the report."""
         super().__init__(expected, seen)
         self.expected = expected
         self.seen = seen
@@ -169,6 +165,11 @@ def expect_fields(wanted: Mapping[str, Any], descriptor: Any) -> None:
     )
 
 
+def expect_same(subject: str, wanted: bytes, seen: bytes) -> None:
+    """Raise DeviationError unless the bytes are the same; none of them is shown."""
+    expect(subject, "unchanged", "unchanged" if wanted == seen else "changed")
+
+
 def _text(value: Shown) -> str:
     if isinstance(value, str | int):
         return str(value)
@@ -176,7 +177,6 @@ def _text(value: Shown) -> str:
 
 
 def body_of(number: int) -> bytes:
-    """Return the body of a numbered message."""
     return BODY % number
 
 
@@ -187,7 +187,6 @@ def number_of(body: bytes) -> int:
 
 
 def dead_letter_header() -> bytes:
-    """Return a valid MQDLH."""
     header = MQDLH(
         reason=2053,
         dest_q_name=b"MQDLQ".ljust(48),
@@ -215,7 +214,6 @@ class Application:
     prefix: str
 
     def number(self, name: str) -> int:
-        """Return the value of one of IBM's constants."""
         return int(getattr(self.queue_manager.client.CMQC, name))
 
     def options(self, family: str, names: Sequence[str]) -> int:
@@ -248,7 +246,6 @@ class Application:
         return md
 
     def put_numbered(self, queue: ScratchQueue, *numbers: int) -> None:
-        """Put numbered messages in this order."""
         for number in numbers:
             self.put(queue, number)
 
@@ -270,7 +267,6 @@ class Application:
             return bytes(opened.get(length, md, gmo)), md
 
     def get_all(self, queue: ScratchQueue) -> list[tuple[bytes, Any]]:
-        """Get every message from a queue."""
         opened = self.open(queue, "INPUT_SHARED")
         found: list[tuple[bytes, Any]] = []
         with suppress_reasons(*NOT_FOUND):
@@ -294,7 +290,6 @@ class Application:
         return found
 
     def cursor(self, opened: Any) -> BrowseCursor:
-        """Return the handler's browse cursor over an open queue."""
         return BrowseCursor(self.queue_manager, opened, "scratch queue")
 
     def source_cursor(self, queue: ScratchQueue) -> BrowseCursor:
@@ -307,27 +302,43 @@ class Application:
             return message
         raise DeviationError("a browse returns the message", "a browse returns no message")
 
-    def move_first(self, queue: ScratchQueue, to: ScratchQueue = TARGET) -> GotMessage:
-        """Move the first message as an executor does, with all its context; commit."""
+    def get_browsed(self, cursor: BrowseCursor, message: BrowsedMessage) -> GotMessage:
+        """Get the message under the cursor, and commit."""
+        with UnitOfWork(cursor) as unit:
+            got = unit.get_under_cursor(message.total_length)
+            unit.commit()
+        return got
+
+    def move_first(self, queue: ScratchQueue, *, commit: bool = True) -> None:
+        """Move the first message to TARGET as an executor does, with all its context."""
         cursor = self.source_cursor(queue)
         message = self.first(cursor)
         with UnitOfWork(cursor) as unit:
             got = unit.get_under_cursor(message.total_length)
-            unit.put(got, Delivery(to.name(self.prefix), "", got.body))
+            unit.put(got, Delivery(TARGET.name(self.prefix), "", got.body))
+            if commit:
+                unit.commit()
+
+    def move_and_get(self, queue: ScratchQueue) -> tuple[bytes, Any]:
+        """Move the first message; get it from TARGET, where it must be alone."""
+        self.move_first(queue)
+        return self.get_one(TARGET)
+
+    def restore(self, descriptor: bytes, body: bytes) -> None:
+        """Put a message with the context in its packed MQMD to TARGET, as a restoration does."""
+        with Syncpoint(self.queue_manager) as unit:
+            delivery = Delivery(TARGET.name(self.prefix), "", body)
+            unit.put_with_original_context(descriptor, delivery)
             unit.commit()
-        return got
 
     def depth(self, queue: ScratchQueue) -> int:
-        """Return the queue's CURDEPTH."""
         return self.queue_manager.depth(queue.name(self.prefix))
 
     def commit(self) -> None:
-        """Commit the unit of work (MQCMIT)."""
         with self.queue_manager.client.translating_errors("MQCMIT", "the queue manager"):
             self.queue_manager.handle.commit()
 
     def back_out(self) -> None:
-        """Back out the unit of work (MQBACK)."""
         self.queue_manager.back_out()
 
     def wait(self, queue: ScratchQueue, seconds: float = HELD_S) -> None:
@@ -386,11 +397,9 @@ class Bench:
 
     @property
     def app(self) -> Application:
-        """The first application."""
         return self._applications[0] if self._applications else self.another()
 
     def another(self) -> Application:
-        """Connect one more application."""
         application = Application(self.connect(), self.prefix)
         self._applications.append(application)
         return application

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 from mqdlq.constants import MQRC, reason_text
-from mqdlq.errors import QueueManagerError
+from mqdlq.errors import CertificationError, QueueManagerError
 from mqdlq.mqi.connect import QueueManager
+from mqdlq.mqi.inquiries import run_command
 from mqdlq.tools.certify.behaviours import BEHAVIOURS
-from mqdlq.tools.certify.bench import Behaviour, Bench, DeviationError, NotTriedError
-from mqdlq.tools.certify.preparing import prepared_queues
+from mqdlq.tools.certify.bench import (
+    KEPT,
+    LOCK,
+    SCRATCH_QUEUES,
+    TEMPORARY,
+    Application,
+    Behaviour,
+    Bench,
+    DeviationError,
+    NotTriedError,
+    ScratchQueue,
+    administrator_commands,
+)
 
 PLATFORMS: Final = {
     1: "z/OS",
@@ -179,3 +192,179 @@ QUIESCE: Final = Behaviour(
     lambda _: None,
 )
 """The behaviour that is only observed."""
+
+
+# Create, check, empty and delete the scratch queues of one prefix, and touch no other queue.
+#
+# A scratch queue is known by its DESCR. A queue with the name of a scratch queue and another DESCR
+# belongs to someone else: it is opened to inquire its DESCR only, and nothing runs.
+
+Connect = Callable[[], QueueManager]
+UNKNOWN: Final = MQRC["MQRC_UNKNOWN_OBJECT_NAME"]
+IN_USE: Final = MQRC["MQRC_OBJECT_IN_USE"]
+MQQT_LOCAL, MQPO_YES = 1, 1
+
+
+class ScratchQueues:
+    """The scratch queues of one prefix over one connection."""
+
+    def __init__(self, queue_manager: QueueManager, prefix: str, user: str) -> None:
+        """Use a connection without a unit of work; `user` is for commands in error texts."""
+        self._queue_manager = queue_manager
+        self._application = Application(queue_manager, prefix)
+        self._prefix = prefix
+        self._user = user
+
+    def check_ownership(self) -> None:
+        """Raise CertificationError if a queue with a scratch queue's name is someone else's."""
+        for queue in SCRATCH_QUEUES:
+            if self._descr(queue) not in {None, TEMPORARY, KEPT}:
+                raise CertificationError(
+                    "MQDLQ-952",
+                    f"queue {queue.name(self._prefix)} exists, and its DESCR does not say that it"
+                    " is a scratch queue of mqdlq certify; give another --scratch-prefix, or define"
+                    " the queue with the commands of --mqsc",
+                )
+
+    def take_lock(self) -> Any:
+        """Open the lock queue, and define it if it is missing; the caller closes it at the end."""
+        if self._descr(LOCK) is None:
+            self._define(LOCK)
+        try:
+            return self._application.open(LOCK, "INPUT_EXCLUSIVE")
+        except QueueManagerError as error:
+            if error.reason != IN_USE:
+                raise
+            raise CertificationError(
+                "MQDLQ-954",
+                f"another mqdlq certify uses the scratch queues {self._prefix}*"
+                " (MQRC_OBJECT_IN_USE (2042)); wait for it, or give another --scratch-prefix",
+            ) from error
+
+    def define(self) -> None:
+        """Define the queues that are missing; delete and define those of an interrupted run."""
+        for queue in SCRATCH_QUEUES:
+            descr = self._descr(queue)
+            if queue is not LOCK and descr == TEMPORARY:
+                self._delete(queue)
+                descr = None
+            if descr is None:
+                self._define(queue)
+            elif descr == KEPT:
+                self._check_attributes(queue)
+
+    def empty(self) -> None:
+        """Remove the messages of all scratch queues."""
+        for queue in SCRATCH_QUEUES:
+            if queue is not LOCK and self._application.depth(queue):
+                self._application.get_all(queue)
+
+    def remove(self) -> None:
+        """Delete the temporary queues except the lock queue, and empty the others."""
+        for queue in SCRATCH_QUEUES:
+            descr = self._descr(queue)
+            if queue is LOCK:
+                continue
+            if descr == TEMPORARY:
+                self._delete(queue)
+            elif descr == KEPT and self._application.depth(queue):
+                self._application.get_all(queue)
+
+    def remove_lock(self) -> None:
+        """Delete the lock queue if it is temporary and no other run holds it."""
+        if self._descr(LOCK) == TEMPORARY:
+            with suppress(CertificationError):
+                self._delete(LOCK)
+
+    def _descr(self, queue: ScratchQueue) -> str | None:
+        """Return the DESCR of a scratch queue, or None if it is not defined."""
+        selector = self._application.number("MQCA_Q_DESC")
+        try:
+            return str(self._queue_manager.inquire_queue(queue.name(self._prefix), selector))
+        except QueueManagerError as error:
+            if error.reason != UNKNOWN:
+                raise
+            return None
+
+    def _check_attributes(self, queue: ScratchQueue) -> None:
+        selectors = [self._application.number(each.selector) for each in queue.attributes]
+        name = queue.name(self._prefix)
+        found = self._queue_manager.inquire_attributes(name, *selectors)
+        for attribute, value in zip(queue.attributes, found, strict=True):
+            if attribute.value != value:
+                raise CertificationError(
+                    "MQDLQ-955",
+                    f"scratch queue {name} is not defined with {attribute.mqsc}; define it again"
+                    " with the commands of --mqsc, with REPLACE",
+                )
+
+    def _define(self, queue: ScratchQueue) -> None:
+        constants = self._queue_manager.client.CMQC
+        number = self._application.number
+        parameters = {
+            constants.MQCA_Q_NAME: queue.name(self._prefix).encode(),
+            constants.MQIA_Q_TYPE: MQQT_LOCAL,
+            **{number(attribute.selector): attribute.value for attribute in queue.attributes},
+            constants.MQCA_Q_DESC: TEMPORARY.encode(),
+        }
+        try:
+            self._command("MQCMD_CREATE_Q", parameters)
+        except QueueManagerError as error:
+            commands = "\n".join(administrator_commands(self._prefix, self._user))
+            raise CertificationError(
+                "MQDLQ-953",
+                f"scratch queue {queue.name(self._prefix)} cannot be defined through the command"
+                f" server ({error.text}); let an administrator run these commands, then run"
+                f" mqdlq certify again\n{commands}",
+            ) from error
+
+    def _delete(self, queue: ScratchQueue) -> None:
+        """Delete a queue whose DESCR was just read, with its messages."""
+        client = self._queue_manager.client
+        name = queue.name(self._prefix)
+        parameters = {
+            client.CMQC.MQCA_Q_NAME: name.encode(),
+            client.CMQC.MQIA_Q_TYPE: MQQT_LOCAL,
+            client.module.CMQCFC.MQIACF_PURGE: MQPO_YES,
+        }
+        try:
+            self._command("MQCMD_DELETE_Q", parameters)
+        except QueueManagerError as error:
+            raise CertificationError(
+                "MQDLQ-956",
+                f"scratch queue {name} cannot be deleted ({error.text}); run mqdlq certify again,"
+                f" or let an administrator run DELETE QLOCAL('{name}') PURGE",
+            ) from error
+
+    def _command(self, name: str, parameters: dict[int, Any]) -> None:
+        """Run a PCF command; its reply queue is dynamic and ends with the command."""
+        run_command(self._queue_manager, name, parameters, reply_queue=f"{self._prefix[:32]}*")
+
+
+@contextmanager
+def prepared_queues(connect: Connect, prefix: str, user: str) -> Iterator[ScratchQueues]:
+    """Yield the scratch queues, defined and empty; afterwards delete or empty them.
+
+    They are also removed after an error or an interruption. The queues that an interrupted run has
+    left are deleted first. Raises CertificationError if the queues cannot be used.
+    """
+    lock = None
+    try:
+        with connect() as holder:
+            queues = ScratchQueues(holder, prefix, user)
+            queues.check_ownership()
+            # The client closes a queue that is not referred to.
+            lock = queues.take_lock()
+            try:
+                queues.define()
+                queues.empty()
+                yield queues
+            finally:
+                # On a new connection, because an interruption may have broken this one.
+                with connect() as cleaner:
+                    ScratchQueues(cleaner, prefix, user).remove()
+                holder.close(lock)
+    finally:
+        if lock is not None:
+            with connect() as cleaner:
+                ScratchQueues(cleaner, prefix, user).remove_lock()
