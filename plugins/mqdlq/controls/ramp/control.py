@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import ClassVar, Final, NamedTuple
@@ -26,6 +26,10 @@ from mqdlq.resources import Execution
 from mqdlq.words import place
 
 _AT_ONCE = 500
+
+TargetState = tuple[int | None, int | None]
+"""The depth of a target, and how many handles have it open for input; None if it is not known."""
+
 _UNKNOWN_STATE: Final = tuple(
     MQRC[name]
     for name in (
@@ -53,24 +57,17 @@ class CauseControl(Control):
 
     def __init__(self, execution: Execution, configured: Controls) -> None:
         """Read the states of the queue; a ramp without a breaker has one with its defaults."""
-        self._execution = execution
+        self.execution = execution
         run, ledger = execution.run, execution.ledger
+        self.ramp, self.breaker = configured.ramp, configured.breaker or Breaker()
         self._recorded = ledger.ramps.current(run.queue_manager, run.queue)
         self._gates: dict[Subject, CauseGate] = {}
-        self._surroundings = Surroundings(
-            execution,
-            configured.ramp,
-            configured.breaker or Breaker(),
-            self._inquire,
-            self._count_returns,
-        )
         self._finder = ReturnedMessages(ledger, run.queue_manager, run.queue)
         self._met: list[BrowsedItem] = []
         self._returned: dict[Subject, list[CauseAttempt]] = defaultdict(list)
         self._queue_manager: QueueManager | None = None
 
     def begin_observation(self, browse: Observation) -> None:
-        """Keep the connection, to inquire targets; a pass begins."""
         self._queue_manager = browse.cursor.queue_manager
 
     def observe(self, met: BrowsedItem) -> None:
@@ -80,37 +77,32 @@ class CauseControl(Control):
             self._look_up()
 
     def end_observation(self) -> None:
-        """Look up the other messages."""
         self._look_up()
 
     def find_hold(self, item: WorkItem) -> Hold | None:
-        """Return the hold of the message's gate."""
         step = item.open_step
         return self._gate(item, step).find_hold() if step and _has_gate(step) else None
 
     def admit(self, planned: PlannedAttempt) -> None:
-        """Count a message that the pass tries to move."""
         if _has_gate(planned.step):
             self._gate(planned.item, planned.step).admit()
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
-        """Count the messages that have moved."""
         gates = [self._gate(t.item, t.step) for t in tries if _has_gate(t.step)]
         for gate, messages in Counter(gates).items():
             gate.confirm(messages)
 
     def leave(self, planned: PlannedAttempt, reason: int) -> None:
-        """Count a put that failed; a message that was not tried does not count."""
         if _has_gate(planned.step):
             self._gate(planned.item, planned.step).leave(reason)
 
     def _gate(self, item: WorkItem, step: Step) -> CauseGate:
-        run = self._execution.run
+        run = self.execution.run
         names = step.target_q, step.target_q_mgr
         subject = Subject(run.queue_manager, run.queue, item.cause_id, *names)
         if subject not in self._gates:
             recorded = self._recorded.get(subject)
-            gate = self._gates[subject] = CauseGate(subject, recorded, self._surroundings)
+            gate = self._gates[subject] = CauseGate(subject, recorded, self)
             if self._queue_manager is not None:
                 gate.decide()
         return self._gates[subject]
@@ -119,26 +111,26 @@ class CauseControl(Control):
         met, self._met = self._met, []
         departures = filter(None, self._finder.find_all(met))
         ids = [departure.message_id for departure in departures]
-        for move in self._execution.ledger.ramps.moves_of(ids):
+        for move in self.execution.ledger.ramps.moves_of(ids):
             self._returned[move.subject].append(move)
 
-    def _count_returns(self, subject: Subject, after: int) -> int:
+    def count_returns(self, subject: Subject, after: int) -> int:
         """Count the messages that are on this queue again, or were dead-lettered on another one."""
-        ledger = self._execution.ledger
+        ledger = self.execution.ledger
         elsewhere = ledger.ramps.returned_elsewhere(subject, after)
         shared = ledger.identities.shared(set(elsewhere.values()))
         here = {move.message_id for move in self._returned.get(subject, ()) if move.seq > after}
         return len(here.union(one for one, identity in elsewhere.items() if identity not in shared))
 
-    def _inquire(self, subject: Subject) -> TargetState:
-        """Inquire a local queue; of a remote queue, or one without authority, nothing is known.
+    def inquire(self, subject: Subject) -> TargetState:
+        """Return CURDEPTH and IPPROCS of a target; None of a remote queue, or without authority.
 
         Raises QueueManagerError for any other failure: then nothing is decided.
         """
         queue_manager = self._queue_manager
         is_local = queue_manager and subject.target_q_mgr in {"", queue_manager.name}
         if queue_manager is None or not is_local or not subject.target_q:
-            return TargetState()
+            return None, None
         constants = queue_manager.client.CMQC
         selectors = constants.MQIA_CURRENT_Q_DEPTH, constants.MQIA_OPEN_INPUT_COUNT
         try:
@@ -146,8 +138,9 @@ class CauseControl(Control):
         except QueueManagerError as error:
             if error.reason not in _UNKNOWN_STATE:
                 raise
-            return TargetState()
-        return TargetState(*map(int, found))
+            return None, None
+        depth, readers = map(int, found)
+        return depth, readers
 
 
 def _has_gate(step: Step) -> bool:
@@ -167,29 +160,6 @@ MQRC_BACKED_OUT: another message of the same group failed.
 
 TRY = 0
 """The step of a breaker that tries one message; the complete state of a breaker keeps it."""
-
-
-@dataclass(frozen=True, slots=True)
-class TargetState:
-    """CURDEPTH and IPPROCS of a target; None if it cannot be inquired, as a remote queue."""
-
-    depth: int | None = None
-    readers: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The settings of the gates of a pass, and what they ask.
-
-    `inquire` returns the state of a target. `count_returns` returns how many messages of a
-    subject came back that an attempt after the given one has moved.
-    """
-
-    execution: Execution
-    ramp: Ramp | None
-    breaker: Breaker
-    inquire: Callable[[Subject], TargetState]
-    count_returns: Callable[[Subject, int], int]
 
 
 class Event(Enum):
@@ -230,13 +200,10 @@ class CauseGate:
     one had not moved.
     """
 
-    def __init__(
-        self, subject: Subject, recorded: RampState | None, surroundings: Surroundings
-    ) -> None:
+    def __init__(self, subject: Subject, recorded: RampState | None, control: CauseControl) -> None:
         """Continue from the state that was recorded last, None if there is none."""
-        self._subject, self._around = subject, surroundings
-        self._ledger = surroundings.execution.ledger
-        self._clock = surroundings.execution.clock
+        self._subject, self._control = subject, control
+        self._ledger, self._clock = control.execution.ledger, control.execution.clock
         self._moved = self._in_flight = self._failures = 0
         self._hold: Hold | None = None
         self._step_hold: Hold | None = None
@@ -308,13 +275,13 @@ class CauseGate:
                 return
 
     def _record(self) -> None:
-        execution = self._around.execution
+        execution = self._control.execution
         self._state = replace(self._state, run_id=execution.run.run_id, at=self._clock())
         self._hold = _build_hold(self._state)
         self._ledger.ramps.record(self._subject, self._state)
         execution.log.info("%s: %s", self._place, words_of(self._state.why))
 
-    # Guards
+    # Guards of transitions
 
     def _always(self) -> bool:
         return True
@@ -323,17 +290,17 @@ class CauseGate:
         return self._state.until is None or self._clock() >= self._state.until
 
     def _came_back(self) -> bool:
-        return self._count_returns() >= (1 if self._is_try else self._around.breaker.returns)
+        return self._count_returns() >= (1 if self._is_try else self._control.breaker.returns)
 
     def _puts_failed(self) -> bool:
-        return self._failures >= (1 if self._is_try else self._around.breaker.failures)
+        return self._failures >= (1 if self._is_try else self._control.breaker.failures)
 
     def _has_lost_its_ramp(self) -> bool:
-        return self._around.ramp is None and not self._is_try
+        return self._control.ramp is None and not self._is_try
 
     def _has_a_new_ramp(self) -> bool:
         """Whether a ramp starts again: there was none before, or no message moved for long."""
-        state, ramp = self._state, self._around.ramp
+        state, ramp = self._state, self._control.ramp
         if ramp is None or not self._is_recorded:
             return False
         if state.phase is RampPhase.COMPLETE and state.step == TRY:
@@ -350,7 +317,7 @@ class CauseGate:
         return self._moved >= self._state.allowed
 
     def _has_a_next_step(self) -> bool:
-        ramp = self._around.ramp
+        ramp = self._control.ramp
         return ramp is not None and self._steps_done(ramp) < len(ramp.steps)
 
     # New states
@@ -362,14 +329,14 @@ class CauseGate:
         return self._allow(1)
 
     def _begin_next_step(self) -> RampState:
-        ramp = self._around.ramp
+        ramp = self._control.ramp
         return self._allow(self._steps_done(ramp) + 1 if ramp else TRY)
 
     def _enter_step(self) -> RampState:
         last = self._ledger.ramps.last_attempt()
         return replace(
             self._state,
-            depth=self._around.inquire(self._subject).depth,
+            depth=self._control.inquire(self._subject)[0],
             step_from=last,
             count_from=last if self._state.step <= 1 else self._state.count_from,
         )
@@ -393,7 +360,7 @@ class CauseGate:
         return self._watch_until(self._clock() + self._watch, self._unmet)
 
     def _complete(self) -> RampState:
-        ramp = self._around.ramp
+        ramp = self._control.ramp
         why = Why.RAMP_COMPLETE() if ramp else Why.BREAKER_CLOSED()
         step = len(ramp.steps) if ramp else TRY
         last = self._ledger.ramps.last_attempt()
@@ -404,7 +371,7 @@ class CauseGate:
     def _begin(self) -> RampState:
         """Return the state where nothing is known of the subject."""
         nothing = RampState(
-            run_id=self._around.execution.run.run_id,
+            run_id=self._control.execution.run.run_id,
             phase=RampPhase.COMPLETE,
             step=1,
             allowed=0,
@@ -415,20 +382,20 @@ class CauseGate:
             why=None,
             at=self._clock(),
         )
-        if self._around.ramp is None:
+        if self._control.ramp is None:
             return nothing
         return replace(self._allow(1, nothing), phase=RampPhase.MOVING)
 
     def _allow(self, step: int, before: RampState | None = None) -> RampState:
         """Return the state in which the messages of a step may move."""
-        ramp = self._around.ramp
+        ramp = self._control.ramp
         allowed = ramp.steps[step - 1] if ramp is not None and step != TRY else 1
         state = replace(before or self._state, step=step, allowed=allowed, until=None)
         self._moved = self._in_flight = self._failures = 0
         return replace(state, why=Why.STEP_MAY_MOVE(step=self._describe_step(state)))
 
     def _open(self, why: Reason) -> RampState:
-        until = self._clock() + self._around.breaker.pause
+        until = self._clock() + self._control.breaker.pause
         return replace(self._state, until=until, why=Why.BREAKER_OPEN(why=why, until=until))
 
     def _watch_until(self, until: datetime, unmet: Reason | None = None) -> RampState:
@@ -437,7 +404,7 @@ class CauseGate:
         return replace(self._state, until=until, why=why)
 
     def _count_returns(self) -> int:
-        return self._around.count_returns(self._subject, self._state.count_from)
+        return self._control.count_returns(self._subject, self._state.count_from)
 
     def _steps_done(self, ramp: Ramp) -> int:
         """Return how many steps are done; a breaker's try is a first step of one message."""
@@ -447,26 +414,26 @@ class CauseGate:
 
     def _find_unmet_condition(self) -> Reason | None:
         """Return what the target lacks for the next step, or None; the unknown counts as met."""
-        ramp = self._around.ramp
+        ramp = self._control.ramp
         if ramp is None:
             return None
-        found, before = self._around.inquire(self._subject), self._state.depth
-        if found.readers is not None and found.readers < ramp.consumers:
-            return Why.TOO_FEW_READERS(readers=found.readers, handles=ramp.consumers)
-        if found.depth is None or before is None:
+        (depth, readers), before = self._control.inquire(self._subject), self._state.depth
+        if readers is not None and readers < ramp.consumers:
+            return Why.TOO_FEW_READERS(readers=readers, handles=ramp.consumers)
+        if depth is None or before is None:
             return None
         allowed = ramp.max_depth_growth
         limit = before + (self._state.allowed if allowed is None else allowed)
-        if found.depth > limit:
-            return Why.TOO_DEEP(depth=found.depth, limit=limit)
-        if ramp.consumed and found.depth and found.depth >= before:
-            return Why.NOT_CONSUMED(depth=found.depth, before=before)
+        if depth > limit:
+            return Why.TOO_DEEP(depth=depth, limit=limit)
+        if ramp.consumed and depth and depth >= before:
+            return Why.NOT_CONSUMED(depth=depth, before=before)
         return None
 
     def _describe_step(self, state: RampState) -> Reason:
         if state.step == TRY:
             return Why.BREAKER_TRY()
-        steps = len(self._around.ramp.steps) if self._around.ramp else state.step
+        steps = len(self._control.ramp.steps) if self._control.ramp else state.step
         return Why.RAMP_STEP(step=state.step, steps=steps, messages=state.allowed)
 
     @property
@@ -475,7 +442,7 @@ class CauseGate:
 
     @property
     def _watch(self) -> timedelta:
-        return (self._around.ramp or self._around.breaker).watch
+        return (self._control.ramp or self._control.breaker).watch
 
     @property
     def _place(self) -> str:
