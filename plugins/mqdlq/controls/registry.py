@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from mqdlq.controls.control import Browses, Control, Observation
 from mqdlq.controls.limits.control import ClosedWindows, Moves, RateLimits, RunBudget
 from mqdlq.controls.limits.windows import ClosedWindow
 from mqdlq.controls.loops.control import IdentityRecorder, LoopGuard
@@ -16,6 +15,8 @@ from mqdlq.controls.sequences.key_order import KeyOrder
 from mqdlq.controls.settings import Controls, read_controls
 from mqdlq.controls.work import (
     BrowsedItem,
+    Browses,
+    Control,
     Hold,
     Planned,
     PlannedAttempt,
@@ -150,7 +151,7 @@ class ControlChain:
     def _show(self, browse: Browses, work: WorkList, cursor: BrowseCursor) -> Iterator[BrowsedItem]:
         observers = [control for control in self._controls if browse in control.observes]
         for control in observers:
-            control.begin_observation(Observation(cursor, work))
+            control.begin_observation(cursor, work)
         for met in work.browse(cursor):
             for control in observers:
                 control.observe(met)

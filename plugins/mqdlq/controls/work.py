@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar
+from enum import Flag, auto
+from typing import TYPE_CHECKING, ClassVar
 
 from mqdlq.controls.repair import Repair
 from mqdlq.controls.repair.changes import explain_delivery
@@ -16,6 +17,9 @@ from mqdlq.ledger.tables.controls import MessageRepair
 from mqdlq.model import DEPARTED, Action, Destination, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.reasons import Reason, Why
+
+if TYPE_CHECKING:
+    from mqdlq.controls.sequences.groups import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +39,6 @@ class Hold:
 def of_group(hold: Hold) -> Hold:
     """Return the hold of a message that must stay with another message of its group."""
     return Hold(Why.OTHER_OF_GROUP_HELD(why=hold.why), hold.until)
-
-
-@dataclass(slots=True)
-class Group:
-    """Messages of a run that move together, or not at all; a browse meets `first` first."""
-
-    first: WorkItem | None = None
-    size: int = 0
 
 
 @dataclass(slots=True)
@@ -201,40 +197,12 @@ class PlannedAttempt:
     step: Step
     browsed: BrowsedMessage
     repair: Repair | None = None
-    reached: int = field(default=0, repr=False)
-
-    is_got: ClassVar[bool] = True
-
-    @property
-    def tries(self) -> tuple[PlannedAttempt, ...]:
-        """The attempts of a move: this one."""
-        return (self,)
-
-    @property
-    def message_key(self) -> bytes:
-        """The key of the message."""
-        return self.item.message.message_key
-
-    @property
-    def descriptors(self) -> tuple[bytes]:
-        """The message's packed MQMD."""
-        return (self.browsed.descriptor,)
-
-    @property
-    def authority(self) -> PutAuthority:
-        """The authority under which the message is put."""
-        return self.step.put_authority
-
-    @property
-    def destination(self) -> Destination | None:
-        """The queue to which the step puts the message; None for a DISCARD."""
-        return self.step.destination
 
     @property
     def length(self) -> int:
         """How many bytes the step puts, with or without the MQDLH; a DISCARD counts all bytes."""
         keeps_its_header = self.step.action is Action.FWD and self.step.header
-        is_whole = self.destination is None or keeps_its_header
+        is_whole = self.step.destination is None or keeps_its_header
         return self.browsed.total_length - (0 if is_whole else DLH_LENGTH)
 
     @property
@@ -248,11 +216,6 @@ class PlannedAttempt:
         return Why.REPAIRED_BECAUSE(repaired=repaired, because=because) if because else repaired
 
     @property
-    def lengths(self) -> tuple[int]:
-        """The length of the only message."""
-        return (self.length,)
-
-    @property
     def precedes_discard(self) -> bool:
         """Whether the step after this one is a DISCARD if this attempt fails."""
         step = choose_step(self.item.steps, self.item.attempts_made + 1)
@@ -260,10 +223,11 @@ class PlannedAttempt:
 
 
 @dataclass(slots=True)
-class GroupAttempt:
-    """One step to be tried on all messages of a group, in one unit of work and in this order.
+class Planned:
+    """A move of a pass: one step to be tried on a message, or on all messages of a group.
 
-    `reached` is the index of the message whose get or put was tried last.
+    The messages of a group move in one unit of work, in this order. `reached` is the index of the
+    message whose get or put was tried last.
     """
 
     tries: tuple[PlannedAttempt, ...]
@@ -274,7 +238,7 @@ class GroupAttempt:
     @property
     def message_key(self) -> bytes:
         """The keys of all messages."""
-        return b"".join(one.message_key for one in self.tries)
+        return b"".join(one.item.message.message_key for one in self.tries)
 
     @property
     def descriptors(self) -> list[bytes]:
@@ -284,23 +248,62 @@ class GroupAttempt:
     @property
     def authority(self) -> PutAuthority:
         """The authority under which all messages are put."""
-        return self.tries[0].authority
+        return self.tries[0].step.put_authority
 
     @property
     def destination(self) -> Destination | None:
         """The queue to which all messages are put; None for a DISCARD."""
-        return self.tries[0].destination
+        return self.tries[0].step.destination
 
     @property
     def lengths(self) -> list[int]:
         """How many bytes of each message the step puts."""
         return [one.length for one in self.tries]
 
-    @property
-    def length(self) -> int:
-        """How many bytes of all messages the step puts."""
-        return sum(self.lengths)
+
+class Browses(Flag):
+    """The browses of the queue that a control observes."""
+
+    NONE = 0
+    BEFORE_MOVES = auto()
+    """A browse of the whole queue before the first move of a pass."""
+    SETTLING = auto()
+    """The last browse of the run."""
 
 
-Planned = PlannedAttempt | GroupAttempt
-"""A move of a pass: one message, or the messages of a group."""
+class Control:
+    """Holds due messages. A control overrides the methods that it needs.
+
+    Each pass creates its controls, as does the settling of the run: the ledger holds the state
+    of a control. A crash may come between any two calls.
+    """
+
+    observes = Browses.NONE
+
+    def begin_observation(self, cursor: BrowseCursor, work: WorkList) -> None:
+        """Forget earlier observations: `observe` is called on each message of this browse."""
+
+    def observe(self, met: BrowsedItem) -> None:
+        """Take note of a message on the queue; `met.item` is None if the run does not list it."""
+
+    def end_observation(self) -> None:
+        """Take note that `observe` was called for every message on the queue."""
+
+    def find_hold(self, item: WorkItem) -> Hold | None:
+        """Return why the next step of a message is not tried now, or None.
+
+        A pass asks in browse order, immediately before it tries the step, and once more after
+        a wait. Settling asks again, for every message that still has a step to try.
+        """
+
+    def admit(self, planned: PlannedAttempt) -> None:
+        """Take note that no control holds a message: the pass tries its step."""
+
+    def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
+        """Take note that a unit of work with these attempts committed."""
+
+    def leave(self, planned: PlannedAttempt, reason: int) -> None:
+        """Take note that an admitted message has not moved.
+
+        `reason` is that of its failed put; 0 if it was not tried, or its move was undone.
+        """

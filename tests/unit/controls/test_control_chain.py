@@ -8,10 +8,9 @@ import pytest
 
 import embedded_mq
 from mqdlq.controls import registry
-from mqdlq.controls.control import Browses, Control
 from mqdlq.controls.registry import REGISTRY
 from mqdlq.controls.settings import Controls
-from mqdlq.controls.work import BrowsedItem, Hold, WorkItem
+from mqdlq.controls.work import BrowsedItem, Browses, Control, Hold, WorkItem
 from mqdlq.model import Outcome
 from mqdlq.reasons import Why
 from mqdlq.resources import Execution

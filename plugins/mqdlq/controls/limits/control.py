@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from mqdlq.controls.control import Control
 from mqdlq.controls.limits import (
     Counted,
     Limits,
     Rates,
 )
 from mqdlq.controls.limits.windows import ClosedWindow, find_reopening
-from mqdlq.controls.work import Hold, Planned, PlannedAttempt, WorkItem
+from mqdlq.controls.work import Control, Hold, Planned, PlannedAttempt, WorkItem
 from mqdlq.ledger.tables.controls import Meter, Rate
 from mqdlq.model import Destination, Outcome, Trait
 from mqdlq.mqi.client import printable_name
@@ -101,24 +100,25 @@ class Gauge(ABC):
         """Reserve what an attempt needs, and more; return a hold if that is not ready soon."""
 
     def covers(self, planned: Planned, now: datetime) -> bool:
-        """Whether the reserved part is enough for an attempt."""
-        return self._is_valid(now) and self._granted >= self._need(planned)
+        """Whether the reserved part is enough for a move."""
+        return self._is_valid(now) and self._granted >= self._need(planned.tries)
 
-    def use(self, planned: Planned) -> None:
+    def use(self, planned: PlannedAttempt) -> None:
         """Use the reserved part for an attempt."""
-        self._granted -= self._need(planned)
+        self._granted -= self._need((planned,))
 
-    def keep(self, planned: Planned) -> None:
+    def keep(self, planned: PlannedAttempt) -> None:
         """Keep what an attempt has not used for another one."""
-        self._granted += self._need(planned)
+        self._granted += self._need((planned,))
 
     def time_unused(self, now: datetime) -> timedelta:
         """Return how long the rate takes for the unused part; a depth takes no time."""
         unused = max(0, self._granted) if self._is_valid(now) else 0
         return timedelta(seconds=unused * self._seconds_each)
 
-    def _need(self, planned: Planned) -> int:
-        return planned.length if self._counts is Counted.BYTES else len(planned.tries)
+    def _need(self, tries: Sequence[PlannedAttempt]) -> int:
+        are_bytes = self._counts is Counted.BYTES
+        return sum(one.length for one in tries) if are_bytes else len(tries)
 
     def _is_valid(self, now: datetime) -> bool:
         return now <= self.ready_at + GRANT_LASTS
@@ -142,7 +142,7 @@ class RateGauge(Gauge):
         del moves
         run, now = self._pace.execution.run, self._pace.execution.clock()
         rest = self._granted if self._is_valid(now) else 0
-        amount = max(self._chunk, self._need(planned)) - rest
+        amount = max(self._chunk, self._need(planned.tries)) - rest
         reservation = self._pace.execution.ledger.meters.reserve(
             self.meter,
             self._rate,
@@ -176,7 +176,7 @@ class DepthGauge(Gauge):
         if not moves.pause(planned):
             return GONE
         patience = DEPTH_PATIENCE
-        needed = min(self._need(planned), self._in_flight)
+        needed = min(self._need(planned.tries), self._in_flight)
         while (room := self._find_room(moves)) < needed:
             if patience <= timedelta(0) or self._pace.is_over:
                 return Hold(self.why, self._pace.execution.clock() + DEPTH_HOLD)
@@ -307,13 +307,13 @@ class RateLimits(Control):
 
     def admit(self, planned: PlannedAttempt) -> None:
         """Use the reserved part for a message that the pass tries to move."""
-        for gauge in self._gauges.of(planned.destination):
+        for gauge in self._gauges.of(planned.step.destination):
             gauge.use(planned)
 
     def leave(self, planned: PlannedAttempt, reason: int) -> None:
         """Keep the reservation of a message that has not moved for another message."""
         del reason
-        for gauge in self._gauges.of(planned.destination):
+        for gauge in self._gauges.of(planned.step.destination):
             gauge.keep(planned)
 
     def finish(self) -> None:
@@ -346,7 +346,7 @@ class RunBudget(Control):
 
     def find_hold(self, item: WorkItem) -> Hold | None:
         """Return a hold once the budget is used up, or has no room for the group of a message."""
-        size = 1 if item.group is None or item.due_step is None else item.group.size
+        size = 1 if item.group is None or item.due_step is None else len(item.group.members)
         if size <= self.room:
             return None
         if size > 1:
@@ -354,13 +354,12 @@ class RunBudget(Control):
         return Hold(Why.BUDGET_USED(limit=self._budget))
 
     def admit(self, planned: PlannedAttempt) -> None:
-        """Count a message that the pass tries to move."""
-        self._moved += len(planned.tries)
+        del planned
+        self._moved += 1
 
     def leave(self, planned: PlannedAttempt, reason: int) -> None:
-        """Do not count a message that has not moved."""
-        del reason
-        self._moved -= len(planned.tries)
+        del planned, reason
+        self._moved -= 1
 
 
 FindWindows = Callable[[Destination], tuple[ClosedWindow, ...]]

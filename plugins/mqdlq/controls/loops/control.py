@@ -6,17 +6,16 @@ from collections.abc import Collection
 from functools import cached_property
 
 from mqdlq.causes import find_cause
-from mqdlq.controls.control import Browses, Control, Observation
 from mqdlq.controls.loops import Loops
 from mqdlq.controls.loops.round_trips import RoundTrips, find_departures, find_round_trips
-from mqdlq.controls.work import BrowsedItem, Hold, WorkItem
+from mqdlq.controls.work import BrowsedItem, Browses, Control, Hold, WorkItem, WorkList
 from mqdlq.headers import MessageDescriptor, classify, message_identity
 from mqdlq.headers.representation import parse_gmt
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.controls import Departure
 from mqdlq.ledger.tables.controls import Identity
 from mqdlq.model import QUARANTINE, Action, Outcome, PutAuthority, Step
-from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.reasons import Why
 from mqdlq.resources import Execution
 
@@ -39,9 +38,9 @@ class LoopGuard(Control):
             # A message would only come back sooner.
             self._queue, self._own_queue = "", self._queue
 
-    def begin_observation(self, browse: Observation) -> None:
-        """Keep the run's messages for the end of the browse."""
-        self._items = browse.work.items
+    def begin_observation(self, cursor: BrowseCursor, work: WorkList) -> None:
+        del cursor
+        self._items = work.items
 
     def end_observation(self) -> None:
         """Hold the quarantined messages, or replace the steps of their rules by a forward.

@@ -10,15 +10,23 @@ from enum import Enum, auto
 from typing import ClassVar, Final, NamedTuple
 
 from mqdlq.constants import MQRC
-from mqdlq.controls.control import Browses, Control, Observation
 from mqdlq.controls.loops.control import ReturnedMessages
 from mqdlq.controls.ramp import Breaker, Ramp
 from mqdlq.controls.settings import Controls
-from mqdlq.controls.work import BrowsedItem, Hold, PlannedAttempt, WorkItem
+from mqdlq.controls.work import (
+    BrowsedItem,
+    Browses,
+    Control,
+    Hold,
+    PlannedAttempt,
+    WorkItem,
+    WorkList,
+)
 from mqdlq.errors import QueueManagerError
 from mqdlq.ledger.controls import CauseAttempt
 from mqdlq.ledger.tables.controls import RampState, Subject
 from mqdlq.model import QUARANTINE, Action, RampPhase, Step
+from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.client import BLANK_NAME
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.reasons import Reason, Why, words_of
@@ -67,8 +75,9 @@ class CauseControl(Control):
         self._returned: dict[Subject, list[CauseAttempt]] = defaultdict(list)
         self._queue_manager: QueueManager | None = None
 
-    def begin_observation(self, browse: Observation) -> None:
-        self._queue_manager = browse.cursor.queue_manager
+    def begin_observation(self, cursor: BrowseCursor, work: WorkList) -> None:
+        del work
+        self._queue_manager = cursor.queue_manager
 
     def observe(self, met: BrowsedItem) -> None:
         """Find out whether a message has come back; some hundred are looked up together."""

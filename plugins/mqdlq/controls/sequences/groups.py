@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mqdlq.constants import MQRC
-from mqdlq.controls.control import Browses, Control, Observation
-from mqdlq.controls.work import BrowsedItem, Group, Hold, WorkItem, of_group
+from mqdlq.controls.work import BrowsedItem, Browses, Control, Hold, WorkItem, WorkList, of_group
 from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.headers import (
     DLH_LENGTH,
@@ -20,7 +19,7 @@ from mqdlq.headers import (
 )
 from mqdlq.lake import settled_places
 from mqdlq.model import Action, Step
-from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.client import printable_name
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.unit_of_work import MAX_BYTES_IN_A_UNIT, count_gets_and_puts
@@ -33,8 +32,8 @@ _MARKERS = 2
 
 
 @dataclass(slots=True)
-class _Group(Group):
-    """The messages on the queue with one GroupId.
+class Group:
+    """The messages on the queue with one GroupId; a browse meets `first` first of the run's.
 
     `members` are those of the run, with the tokens of their messages, in the order of the group.
     `others` are the keys of the other messages. `uncommitted` is the number of messages by which
@@ -42,6 +41,7 @@ class _Group(Group):
     whatever its rules are.
     """
 
+    first: WorkItem | None = None
     places: list[GroupPlace] = field(default_factory=list)
     members: list[tuple[GroupPlace, WorkItem, bytes]] = field(default_factory=list)
     length: int = 0
@@ -62,16 +62,15 @@ class GroupControl(Control):
 
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
-        self._groups: dict[GroupKey, _Group] = {}
+        self._groups: dict[GroupKey, Group] = {}
         self._settled: dict[bytes, set[int]] = {}
 
-    def begin_observation(self, browse: Observation) -> None:
+    def begin_observation(self, cursor: BrowseCursor, work: WorkList) -> None:
         """Find out how much a unit of work may hold."""
-        for item in browse.work.items:
+        for item in work.items:
             item.group = None
         self._groups, self._settled = {}, {}
-        self._cursor = browse.cursor
-        queue_manager = browse.cursor.queue_manager
+        self._cursor, queue_manager = cursor, cursor.queue_manager
         selector = queue_manager.client.CMQC.MQIA_MAX_UNCOMMITTED_MSGS
         self._uncommitted_limit = int(queue_manager.inquire(selector))
         self._has_state_queue = self._is_defined(queue_manager, self._execution.run.state_queue)
@@ -81,7 +80,7 @@ class GroupControl(Control):
         place = find_place(met.browsed)
         if place is None:
             return
-        group = self._groups.setdefault(place.key, _Group())
+        group = self._groups.setdefault(place.key, Group())
         group.places.append(place)
         group.length += met.browsed.total_length
         step = met.item.due_step if met.item is not None else None
@@ -90,7 +89,7 @@ class GroupControl(Control):
         group.uncommitted += count_gets_and_puts(descriptor, is_got=True, is_put=is_put)
         if met.item is not None:
             group.members.append((place, met.item, met.browsed.token))
-            group.first, group.size = group.first or met.item, group.size + 1
+            group.first = group.first or met.item
             met.item.group = group
         else:
             group.others.add(met.key)
@@ -114,7 +113,7 @@ class GroupControl(Control):
         No message if one of them is gone: the next pass finds the group incomplete. A message that
         moves alone is returned itself.
         """
-        group = _group_of(met.item)
+        group = met.item.group if met.item else None
         if group is None or group.why:
             return (met,)
         if met.item is not group.first:
@@ -131,7 +130,7 @@ class GroupControl(Control):
 
     def find_hold(self, item: WorkItem) -> Hold | None:
         """Return a hold if the group of a message stays."""
-        group, step = _group_of(item), item.due_step
+        group, step = item.group, item.due_step
         if group is None or step is None:
             return None
         why = group.why or self._find_difference(group, step)
@@ -145,7 +144,7 @@ class GroupControl(Control):
                 if held is not None and item.hold is None and item.due_step is not None:
                     item.hold = of_group(held)
 
-    def _find_obstacle(self, group: _Group) -> Reason | None:
+    def _find_obstacle(self, group: Group) -> Reason | None:
         """Return why a group stays, whatever its rules are, or None."""
         count = len(group.places)
         if repeated := find_repeated(group.places):
@@ -157,7 +156,7 @@ class GroupControl(Control):
             return Why.GROUP_NOT_IN_RUN(messages=count, here=len(group.members), settled=settled)
         return self._find_misfit(count, group) if count > 1 else None
 
-    def _find_misfit(self, count: int, group: _Group) -> Reason | None:
+    def _find_misfit(self, count: int, group: Group) -> Reason | None:
         """Return why messages do not fit into one unit of work, or None."""
         run, needed = self._execution.run, group.uncommitted + _MARKERS
         if not self._has_state_queue:
@@ -173,7 +172,7 @@ class GroupControl(Control):
             return Why.GROUP_TOO_LONG(messages=count, length=group.length, limit=limit)
         return None
 
-    def _find_difference(self, group: _Group, step: Step) -> Reason | None:
+    def _find_difference(self, group: Group, step: Step) -> Reason | None:
         """Return why the messages of a group do not move together in this pass, or None."""
         for place, item, _ in group.members:
             if item.withheld_reason:
@@ -194,11 +193,6 @@ class GroupControl(Control):
         except QueueManagerError as error:
             return error.reason != MQRC["MQRC_UNKNOWN_OBJECT_NAME"]
         return True
-
-
-def _group_of(item: WorkItem | None) -> _Group | None:
-    """Return the group that this control has noted on a message."""
-    return item.group if item is not None and isinstance(item.group, _Group) else None
 
 
 def _treatment(step: Step) -> tuple[object, ...]:

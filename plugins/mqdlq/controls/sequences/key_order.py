@@ -8,9 +8,16 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import takewhile
 
-from mqdlq.controls.control import Browses, Control, Observation
 from mqdlq.controls.sequences import KEY_FIELDS, Sequences
-from mqdlq.controls.work import BrowsedItem, Hold, PlannedAttempt, WorkItem
+from mqdlq.controls.work import (
+    BrowsedItem,
+    Browses,
+    Control,
+    Hold,
+    PlannedAttempt,
+    WorkItem,
+    WorkList,
+)
 from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.headers import (
     IDENTITY_PREFIX,
@@ -125,10 +132,10 @@ class KeyOrder(Control):
         self._in_flight: set[int] = set()
         self._leased: dict[int, str] = {}
 
-    def begin_observation(self, browse: Observation) -> None:
-        """Forget the keys of the last browse."""
+    def begin_observation(self, cursor: BrowseCursor, work: WorkList) -> None:
+        del work
         self._forget()
-        self._cursor = browse.cursor
+        self._cursor = cursor
         run_id, ledger = self._execution.run.run_id, self._execution.ledger
         self._leased = ledger.messages.lease_holders(run_id, self._execution.clock())
 

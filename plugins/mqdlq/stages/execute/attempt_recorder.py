@@ -186,7 +186,7 @@ class AttemptRecorder:
         A message that was got but must not be moved has an attempt that was backed out.
         """
         if withheld := [one for one in planned.tries if one.item.withheld_reason]:
-            self.back_out(secrets.token_hex(24), withheld, 0)
+            self.back_out(secrets.token_hex(24), [Planned(tuple(withheld))], 0)
         for one in planned.tries:
             self._observer.leave(one)
 
@@ -277,7 +277,7 @@ class AttemptRecorder:
         IBM's handler logs nothing if a put fails for the reason that the MQDLH already records.
         """
         step, cause = planned.step, (planned.step.target_q, reason)
-        explain_failure = self._explain_failure(planned.destination, reason)
+        explain_failure = self._explain_failure(step.destination, reason)
         is_first = cause not in self._warned_of and not _repeats_recorded_failure(planned, reason)
         if is_first:
             self._warned_of.add(cause)

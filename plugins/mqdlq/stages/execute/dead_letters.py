@@ -68,16 +68,16 @@ class DeadLetterSource:
 
     def _find_one(self, planned: PlannedAttempt) -> bool:
         """Position the cursor on a message, by its token or else by its key."""
-        found = self._cursor.find(planned.browsed.token)
-        if found is not None and _compute_key(found) == planned.message_key:
+        found, key = self._cursor.find(planned.browsed.token), planned.item.message.message_key
+        if found is not None and _compute_key(found) == key:
             return True
-        return any(_compute_key(met) == planned.message_key for met in self._cursor.messages())
+        return any(_compute_key(met) == key for met in self._cursor.messages())
 
     def _get_one(self, planned: PlannedAttempt) -> Callable[[], None]:
         if self._is_browsed_apart and not self._find_one(planned):
             raise MessageGoneError
         unit, length = self._unit, planned.browsed.total_length
-        is_discard = planned.destination is None
+        is_discard = planned.step.destination is None
         try:
             if planned.repair is not None:
                 self._check_against_copy(planned, *browse_with_properties(self._cursor, length))
@@ -100,7 +100,8 @@ class DeadLetterSource:
 
     def _check_message_key(self, planned: PlannedAttempt, got: GotMessage) -> None:
         """Refuse a message that is not the planned one, before anything is done with it."""
-        if message_key(got.descriptor.pack(), len(got.body), got.body) != planned.message_key:
+        key = message_key(got.descriptor.pack(), len(got.body), got.body)
+        if key != planned.item.message.message_key:
             raise ExecutionError(
                 "MQDLQ-604",
                 f"the message got from {self._cursor.name} is not the one under the cursor"

@@ -13,7 +13,7 @@ from mqdlq.constants import reason_text
 from mqdlq.controls.registry import browsed_length, open_controls
 from mqdlq.controls.repair import read_repair
 from mqdlq.controls.settings import read_controls
-from mqdlq.controls.work import BrowsedItem, GroupAttempt, Planned, PlannedAttempt, WorkItem
+from mqdlq.controls.work import BrowsedItem, Planned, PlannedAttempt, WorkItem
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers import Handler
 from mqdlq.headers import DLH_LENGTH, header_row
@@ -240,7 +240,7 @@ def _plan_move(
     tries = tuple(one for one in planned if one is not None)
     if not tries or len(tries) < len(planned):
         return None
-    return tries[0] if len(tries) == 1 else GroupAttempt(tries)
+    return Planned(tries)
 
 
 def _may_move(
@@ -261,12 +261,13 @@ def _find_own_target(
     planned: PlannedAttempt, run: Run, destinations: Destinations
 ) -> Reason | None:
     """Return why a message must not be put to its target, a queue of the run, or None."""
-    if planned.destination is None:
+    step = planned.step
+    if step.destination is None:
         return None
-    is_ctx = planned.authority is PutAuthority.CTX
+    is_ctx = step.put_authority is PutAuthority.CTX
     user = planned.browsed.descriptor[_USER] if is_ctx else b""
-    own = destinations.find_own(planned.destination, (run.queue, run.state_queue), user)
-    return Why.LEADS_TO_OWN_QUEUE(target=planned.step.target_q, queue=own) if own else None
+    own = destinations.find_own(step.destination, (run.queue, run.state_queue), user)
+    return Why.LEADS_TO_OWN_QUEUE(target=step.target_q, queue=own) if own else None
 
 
 def _plan_attempt(

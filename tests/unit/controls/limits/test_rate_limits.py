@@ -79,7 +79,7 @@ class Mover:
         item = WorkItem(message, (STEP,), 0, None)
         browsed = BrowsedMessage(bytes(364), b"", 172 + length)
         planned = PlannedAttempt(item, STEP, browsed)
-        assert self.control.pace(planned, self) is None
+        assert self.control.pace(Planned((planned,)), self) is None
         self.control.admit(planned)
         self.moved_at.append(self.clock.now)
 

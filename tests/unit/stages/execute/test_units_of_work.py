@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import embedded_mq
-from mqdlq.controls.work import PlannedAttempt
+from mqdlq.controls.work import Planned
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.unit_of_work import GotMessage, UnitOfWork
@@ -154,8 +154,8 @@ def test_a_backed_out_message_that_has_vanished_keeps_no_other_from_its_attempt(
     execution = world.plan("ACTION(RETRY)")
     redo = UnitEngine._redo
 
-    def when_the_third_is_gone(units: UnitEngine[PlannedAttempt], tried: PlannedAttempt) -> None:
-        if tried.item.message.browse_seq == 3:
+    def when_the_third_is_gone(units: UnitEngine[Planned], tried: Planned) -> None:
+        if tried.tries[0].item.message.browse_seq == 3:
             world.lose_first()
         redo(units, tried)
 
