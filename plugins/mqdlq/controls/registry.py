@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from mqdlq.controls.limits.control import ClosedWindows, Moves, RateLimits, RunBudget
-from mqdlq.controls.limits.windows import ClosedWindow
 from mqdlq.controls.loops.control import IdentityRecorder, LoopGuard
 from mqdlq.controls.ramp.control import CauseControl
 from mqdlq.controls.sequences.groups import GroupControl
@@ -26,7 +25,6 @@ from mqdlq.controls.work import (
 )
 from mqdlq.headers import IDENTITY_PREFIX
 from mqdlq.ledger.tables.runs import Run
-from mqdlq.model import Destination
 from mqdlq.mqi.browse import HEADER_ONLY, BrowseCursor
 from mqdlq.resources import Execution
 
@@ -60,15 +58,6 @@ def _open_budget(run: Execution, keys: Controls) -> Control | None:
     return RunBudget(run, allowed) if allowed is not None else None
 
 
-def _open_windows(run: Execution, keys: Controls) -> Control | None:
-    def find_windows(destination: Destination) -> tuple[ClosedWindow, ...]:
-        queue, queue_manager = destination
-        item = keys.limits.of_destination(queue, queue_manager or run.run.queue_manager)
-        return item.closed if item is not None else ()
-
-    return ClosedWindows(run, find_windows) if keys.limits.has_windows else None
-
-
 REGISTRY: Final = (
     Registered(
         "returns",
@@ -99,7 +88,11 @@ REGISTRY: Final = (
         ("limits",),
         lambda run, keys: RateLimits(run, keys.limits) if keys.limits.has_pace else None,
     ),
-    Registered("windows", ("limits",), _open_windows),
+    Registered(
+        "windows",
+        ("limits",),
+        lambda run, keys: ClosedWindows(run, keys.limits) if keys.limits.has_windows else None,
+    ),
 )
 """In the order in which they are asked: the first one that holds a message gives the reason."""
 

@@ -155,7 +155,7 @@ def find_queues_without_depth(
     named = [item.queue for item in limits.destinations if not set(item.queue) & set("*?")]
     found = []
     for name in dict.fromkeys([*named, *targets]):
-        item = limits.of_destination(name, own)
+        item = limits.of_destination((name, ""), own)
         is_limited = item is not None and item.in_flight is not None
         if is_limited and known.inquire_depth((name, "")) is None:
             found.append(name)

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mqdlq.controls.limits.windows import ClosedWindow
+from mqdlq.model import Destination
 from mqdlq.rules.wildcards import compiled
 
 _NAME_LENGTH = 48
@@ -198,7 +199,8 @@ class Limits(Rates):
         """Whether a destination is closed at times."""
         return any(one.closed for one in self.destinations)
 
-    def of_destination(self, queue: str, queue_manager: str) -> DestinationLimits | None:
-        """Return the item that applies to a destination, or None; the names are not blank."""
-        matching = (one for one in self.destinations if one.applies_to(queue, queue_manager))
+    def of_destination(self, destination: Destination, own: str) -> DestinationLimits | None:
+        """Return the item that applies, or None; a blank queue manager is `own`, of the run."""
+        queue, queue_manager = destination
+        matching = (one for one in self.destinations if one.applies_to(queue, queue_manager or own))
         return next(matching, None)

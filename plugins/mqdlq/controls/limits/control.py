@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from mqdlq.controls.limits import (
-    Counted,
-    Limits,
-    Rates,
-)
+from mqdlq.controls.limits import Counted, Limits, Rates
 from mqdlq.controls.limits.windows import ClosedWindow, find_reopening
 from mqdlq.controls.work import Control, Hold, Planned, PlannedAttempt, WorkItem
 from mqdlq.ledger.tables.controls import Meter, Rate
@@ -197,67 +193,6 @@ class DepthGauge(Gauge):
         return self._pace.execution.run.max_messages_per_unit
 
 
-class Gauges:
-    """The gauges of a run by destination; those of its handler and queue manager apply to all."""
-
-    def __init__(self, pace: Pace, limits: Limits) -> None:
-        self._pace, self._run, self._limits = pace, pace.execution.run, limits
-        self._by_meter: dict[Meter, Gauge] = {}
-        self._by_destination: dict[Destination | None, list[Gauge]] = {}
-        handler = f"handler {self._run.handler}"
-        queue_manager = f"queue manager {self._run.queue_manager}"
-        self._common = [
-            *self._build(handler, handler, limits),
-            *self._build(queue_manager, queue_manager, limits.queue_manager or Rates()),
-        ]
-
-    def all(self) -> list[Gauge]:
-        """Return the gauges that were asked for."""
-        return list(self._by_meter.values())
-
-    def of(self, destination: Destination | None) -> list[Gauge]:
-        """Return the gauges of a move to a destination; None is that of a DISCARD."""
-        if destination not in self._by_destination:
-            own = self._build_own(destination) if destination else []
-            self._by_destination[destination] = [*self._common, *own]
-        return self._by_destination[destination]
-
-    def _build_own(self, destination: Destination) -> list[Gauge]:
-        """Return the gauges of one destination.
-
-        The names of the queue and of its queue manager are the subject, which handlers share. A
-        blank name of the queue manager means the connection's own one.
-        """
-        queue, queue_manager = destination[0], destination[1] or self._run.queue_manager
-        item = self._limits.of_destination(queue, queue_manager)
-        if item is None:
-            return []
-        subject, name = f"queue {queue} at {queue_manager}", f"queue {printable_name(queue)}"
-        gauges = self._build(subject, name, item)
-        if item.in_flight is not None:
-            why = Why.TARGET_DEEP(name=name, messages=item.in_flight)
-            meter = Meter(subject, _DEPTH)
-            gauge = DepthGauge(meter, why, destination, item.in_flight, self._pace)
-            gauges.append(self._share(gauge))
-        return gauges
-
-    def _build(self, subject: str, name: str, rates: Rates) -> list[Gauge]:
-        """Return the gauges of rates; the burst of bytes is what the rate allows in its period."""
-        gauges = list[Gauge]()
-        for key, amount in rates.limited():
-            are_messages = key.counts is Counted.MESSAGES
-            burst = rates.burst_messages if are_messages else amount
-            code = Why.MESSAGE_RATE if are_messages else Why.BYTE_RATE
-            why = code(name=name, amount=amount, period=key.period, key=key.name)
-            meter, rate = Meter(subject, key.meter), Rate(amount / key.seconds, burst)
-            gauges.append(self._share(RateGauge(meter, why, key.counts, rate, self._pace)))
-        return gauges
-
-    def _share(self, gauge: Gauge) -> Gauge:
-        """Return the gauge of a meter: a destination may have two names."""
-        return self._by_meter.setdefault(gauge.meter, gauge)
-
-
 class RateLimits(Control):
     """Keeps the rates and depths of `limits`. A pass waits a little, or holds messages.
 
@@ -268,15 +203,24 @@ class RateLimits(Control):
 
     def __init__(self, execution: Execution, limits: Limits) -> None:
         """Continue the waits of earlier passes that have not ended."""
-        self._execution = execution
+        self._execution, self._run, self._limits = execution, execution.run, limits
         self._meters = execution.ledger.meters
         self._pace = Pace(execution)
-        self._gauges = Gauges(self._pace, limits)
-        self._refusals = self._meters.refusals(execution.run.run_id, execution.clock())
+        self._by_meter: dict[Meter, Gauge] = {}
+        self._by_destination: dict[Destination | None, list[Gauge]] = {}
+        handler, manager = (
+            f"handler {self._run.handler}",
+            f"queue manager {self._run.queue_manager}",
+        )
+        self._common = [
+            *self._build(handler, handler, limits),
+            *self._build(manager, manager, limits.queue_manager or Rates()),
+        ]
+        self._refusals = self._meters.refusals(self._run.run_id, execution.clock())
 
     def find_hold(self, item: WorkItem) -> Hold | None:
         """Return a hold if a limit has refused the destination."""
-        for gauge in self._gauges.of(item.open_step.destination if item.open_step else None):
+        for gauge in self._gauges_of(item.open_step.destination if item.open_step else None):
             if until := self._refusals.get(gauge.meter):
                 return Hold(gauge.why, until)
         return None
@@ -287,13 +231,12 @@ class RateLimits(Control):
         Before the pass waits, the moves are paused: no message is uncommitted meanwhile. A limit
         that refuses holds the messages that need it for the rest of the pass, and until a time.
         """
-        gauges = self._gauges.of(planned.destination)
+        gauges = self._gauges_of(planned.destination)
         now = self._execution.clock()
         for gauge in gauges:
             hold = None if gauge.covers(planned, now) else gauge.reserve(planned, moves)
             if hold is not None and hold.until is not None:
-                run_id = self._execution.run.run_id
-                self._meters.record_refusal(gauge.meter, run_id, hold.until)
+                self._meters.record_refusal(gauge.meter, self._run.run_id, hold.until)
                 self._refusals[gauge.meter] = hold.until
             if hold is not None:
                 return hold
@@ -306,25 +249,59 @@ class RateLimits(Control):
         return None
 
     def admit(self, planned: PlannedAttempt) -> None:
-        """Use the reserved part for a message that the pass tries to move."""
-        for gauge in self._gauges.of(planned.step.destination):
+        for gauge in self._gauges_of(planned.step.destination):
             gauge.use(planned)
 
     def leave(self, planned: PlannedAttempt, reason: int) -> None:
-        """Keep the reservation of a message that has not moved for another message."""
-        del reason
-        for gauge in self._gauges.of(planned.step.destination):
+        del reason  # the reservation is for another message
+        for gauge in self._gauges_of(planned.step.destination):
             gauge.keep(planned)
 
     def finish(self) -> None:
         """Give back the unused part of each reservation."""
         now = self._execution.clock()
-        for gauge in self._gauges.all():
+        for gauge in self._by_meter.values():
             if unused := gauge.time_unused(now):
                 self._meters.give_back(gauge.meter, unused)
         if self._pace.waited:
             seconds = self._pace.waited.total_seconds()
             self._execution.log.info("the pass waited %.1f s for limits", seconds)
+
+    def _gauges_of(self, destination: Destination | None) -> list[Gauge]:
+        """Return the gauges of a move to a destination; None is that of a DISCARD.
+
+        Those of the handler and of its queue manager apply to all. The names of the queue and of
+        its queue manager are the subject, which handlers share.
+        """
+        if destination in self._by_destination:
+            return self._by_destination[destination]
+        found = self._by_destination[destination] = [*self._common]
+        item = destination and self._limits.of_destination(destination, self._run.queue_manager)
+        if destination and item:
+            queue, queue_manager = destination
+            subject = f"queue {queue} at {queue_manager or self._run.queue_manager}"
+            name = f"queue {printable_name(queue)}"
+            found += self._build(subject, name, item)
+            if item.in_flight is not None:
+                why = Why.TARGET_DEEP(name=name, messages=item.in_flight)
+                meter = Meter(subject, _DEPTH)
+                gauge = DepthGauge(meter, why, destination, item.in_flight, self._pace)
+                found.append(self._by_meter.setdefault(meter, gauge))
+        return found
+
+    def _build(self, subject: str, name: str, rates: Rates) -> Iterator[Gauge]:
+        """Yield the gauges of rates; a destination that has two names shares those of its meters.
+
+        The burst of bytes is what the rate allows in its period.
+        """
+        for key, amount in rates.limited():
+            are_messages = key.counts is Counted.MESSAGES
+            burst = rates.burst_messages if are_messages else amount
+            code = Why.MESSAGE_RATE if are_messages else Why.BYTE_RATE
+            why = code(name=name, amount=amount, period=key.period, key=key.name)
+            meter, rate = Meter(subject, key.meter), Rate(amount / key.seconds, burst)
+            gauge = RateGauge(meter, why, key.counts, rate, self._pace)
+            yield self._by_meter.setdefault(meter, gauge)
 
 
 _MOVED = Outcome.having(Trait.SUCCEEDED)
@@ -362,17 +339,12 @@ class RunBudget(Control):
         self._moved -= 1
 
 
-FindWindows = Callable[[Destination], tuple[ClosedWindow, ...]]
-
-
 class ClosedWindows(Control):
-    """Holds the messages for a destination that is closed, from then on for the whole pass.
+    """Holds the messages for a destination that is closed, from then on for the whole pass."""
 
-    `find_windows` returns the windows of a destination.
-    """
-
-    def __init__(self, execution: Execution, find_windows: FindWindows) -> None:
-        self._clock, self._find_windows = execution.clock, find_windows
+    def __init__(self, execution: Execution, limits: Limits) -> None:
+        self._clock, self._limits = execution.clock, limits
+        self._queue_manager = execution.run.queue_manager
         self._windows: dict[Destination, tuple[ClosedWindow, ...]] = {}
         self._closed: dict[Destination, Hold] = {}
 
@@ -382,7 +354,8 @@ class ClosedWindows(Control):
         if destination is None:
             return None
         if destination not in self._windows:
-            self._windows[destination] = self._find_windows(destination)
+            limits = self._limits.of_destination(destination, self._queue_manager)
+            self._windows[destination] = limits.closed if limits else ()
         windows = self._windows[destination]
         if windows and destination not in self._closed:
             until = find_reopening(windows, self._clock())

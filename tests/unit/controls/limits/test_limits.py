@@ -62,7 +62,7 @@ def test_a_run_records_the_limits_of_its_handler(tmp_path: Path) -> None:
 def test_the_first_item_that_matches_applies(
     tmp_path: Path, queue: str, queue_manager: str, first_key: str
 ) -> None:
-    found = load(tmp_path, LIMITS).of_destination(queue, queue_manager)
+    found = load(tmp_path, LIMITS).of_destination((queue, queue_manager), "")
 
     assert found is not None
     assert getattr(found, first_key) is not None
