@@ -48,7 +48,6 @@ class ReportLink(_RunLink):
     name = "Report"
 
     def address(self, paths: Paths, handler: str, run_id: str) -> str:
-        """Return the address of the report."""
         return paths.run_report(handler, run_id)
 
 
@@ -58,7 +57,6 @@ class RunPageLink(_RunLink):
     name = "Run in Dead letters"
 
     def address(self, paths: Paths, handler: str, run_id: str) -> str:
-        """Return the address of the run."""
         return paths.run(handler, run_id)
 
 

@@ -87,14 +87,12 @@ log = logging.getLogger(__name__)
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
-    """Write the note of a run of ours that has succeeded."""
     del msg
     write_notes(dag_run)
 
 
 @hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
-    """Write the note of a run of ours that has failed."""
     del msg
     write_notes(dag_run)
 
@@ -143,7 +141,6 @@ def _words(session: Any, dag_run: DagRun) -> dict[str, str] | None:
 
 
 def _left(session: Any, dag_run: DagRun, task_id: str) -> dict[str, Any] | None:
-    """Return the words for the note that a task has left, None if it has left none."""
     # Tasks load the plugin, too, and have no use for Airflow's models.
     from airflow.models.xcom import XComModel  # noqa: PLC0415
 

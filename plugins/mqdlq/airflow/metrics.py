@@ -176,12 +176,10 @@ class Metric(StrEnum):
 
     @property
     def in_prometheus(self) -> str:
-        """The metric's name in Prometheus."""
         return self.replace(".", "_") + ("_total" if self.kind == "counter" else "")
 
 
 def emit_depth(run: Run, depth: int, max_depth: int) -> None:
-    """Send CURDEPTH and MAXDEPTH of a run's queue."""
     _gauge(Metric.DEPTH, depth, run)
     _gauge(Metric.MAX_DEPTH, max_depth, run)
     _flush()
@@ -293,7 +291,6 @@ def _name_of(reason: int) -> str:
 
 
 def _find_overdue_time(handler: Handler, now: datetime) -> float:
-    """Return the Unix time of the scheduled start that makes a handler overdue, or 0."""
     moment = handler.overdue_at(now)
     return moment.timestamp() if moment is not None else 0.0
 

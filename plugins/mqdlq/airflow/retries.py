@@ -80,7 +80,6 @@ class RetryTransient(RetryPolicy):
 
 
 def is_transient(exception: BaseException) -> bool:
-    """Return whether the fault, or what has caused it, may end by itself."""
     if any(_passes(each) for each in _chain(exception)):
         return True
     if isinstance(exception, MqDlqError | AirflowTaskTimeout):

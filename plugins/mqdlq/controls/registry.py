@@ -103,12 +103,10 @@ def browsed_length(run: Run) -> int:
 
 
 def open_controls(execution: Execution) -> ControlChain:
-    """Return the controls that the run has recorded at its start."""
     return ControlChain(build_controls(execution))
 
 
 def build_controls(execution: Execution) -> list[Control]:
-    """Return the controls of a run in the order in which they are asked."""
     keys, has_given_action = read_controls(execution.run.controls), execution.run.has_given_action
     asked = (one for one in REGISTRY if one.for_given_actions or not has_given_action)
     return [found for one in asked if (found := one.open(execution, keys)) is not None]
@@ -124,7 +122,6 @@ class ControlChain:
     """
 
     def __init__(self, controls: Sequence[Control]) -> None:
-        """Ask the controls in this order."""
         self._controls = controls
         self._groups = _find(controls, GroupControl)
         self._keys = _find(controls, KeyOrder)
@@ -180,7 +177,6 @@ class ControlChain:
         return True
 
     def _pace(self, planned: Planned, moves: Moves) -> Hold | None:
-        """Wait until the limits let the pass move messages that no control holds."""
         hold = None if self._rates is None else self._rates.pace(planned, moves)
         for one in planned.tries if hold is not None else ():
             one.item.hold = hold
@@ -216,17 +212,14 @@ class ControlChain:
         return self._keys is None or self._keys.may_still_move(planned)
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
-        """Tell the controls that attempts were confirmed."""
         for control in self._controls:
             control.confirm(tries)
 
     def leave(self, planned: PlannedAttempt, reason: int = 0) -> None:
-        """Tell the controls that an admitted message has not moved."""
         for control in self._controls:
             control.leave(planned, reason)
 
     def finish(self) -> None:
-        """Tell the limits that the pass has ended without an error."""
         if self._rates is not None:
             self._rates.finish()
 

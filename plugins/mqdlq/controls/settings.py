@@ -70,5 +70,4 @@ class Controls(BaseModel):
 
 
 def read_controls(text: str) -> Controls:
-    """Return the controls that a run has recorded as text."""
     return Controls.model_validate_json(text)

@@ -79,11 +79,9 @@ class WorkItem:
 
     @property
     def step(self) -> Step | None:
-        """The step to try next, or None if all rules are exhausted."""
         return choose_step(self.steps, self.attempts_made)
 
     def was_tried_since(self, moment: datetime) -> bool:
-        """Return whether an attempt was made at this moment or later."""
         return self.last_attempt_at is not None and self.last_attempt_at >= moment
 
     @property
@@ -103,7 +101,6 @@ class WorkItem:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is a step to try."""
         return self.due_step is not None
 
 
@@ -137,7 +134,6 @@ class WorkList:
     """All messages of a run, which a browse recognises by their keys."""
 
     def __init__(self, items: Iterable[WorkItem]) -> None:
-        """Hold the items in browse order of the snapshot."""
         self.items = list(items)
 
     def browse(self, cursor: BrowseCursor) -> Iterator[BrowsedItem]:
@@ -237,17 +233,14 @@ class Planned:
 
     @property
     def message_key(self) -> bytes:
-        """The keys of all messages."""
         return b"".join(one.item.message.message_key for one in self.tries)
 
     @property
     def descriptors(self) -> list[bytes]:
-        """The packed MQMDs of the messages."""
         return [one.browsed.descriptor for one in self.tries]
 
     @property
     def authority(self) -> PutAuthority:
-        """The authority under which all messages are put."""
         return self.tries[0].step.put_authority
 
     @property

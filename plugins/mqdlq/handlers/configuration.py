@@ -164,7 +164,6 @@ class Handler(Operation, Controls):
     @field_validator("payload", mode="before")
     @classmethod
     def _head_is_a_mapping(cls, value: Any) -> Any:
-        """Convert `payload: {head: 64}` to its text."""
         if isinstance(value, Mapping) and list(value) == ["head"]:
             return f"head: {value['head']}"
         return value
@@ -236,7 +235,6 @@ KEYS: Final = {key: key for key in Handler.model_fields if key not in _NOT_KEYS}
 
 
 def handler_names(directory: Path | None = None) -> list[str]:
-    """Return the names of all handlers configured in the rules directory, sorted."""
     return sorted(path.stem for path in (directory or directories.rules_directory()).glob("*.yaml"))
 
 
@@ -341,7 +339,6 @@ def _text(path: Path, folder: Path) -> str:
 
 
 def _known_keys(path: Sequence[object]) -> list[str]:
-    """Return the keys of the mapping at a path of a handler's file."""
     models: list[type[BaseModel]] = [Handler]
     for part in path:
         inner = [

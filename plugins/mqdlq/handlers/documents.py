@@ -34,7 +34,6 @@ class Document:
     root: Node | None
 
     def place(self, node: Node) -> Place:
-        """Return the place of a node, or of its first line if it spans lines."""
         start, end = node.start_mark, node.end_mark
         source = self.lines[start.line] if start.line < len(self.lines) else ""
         last = end.column if end.line == start.line else len(source.rstrip())
@@ -95,12 +94,10 @@ class Reader:
         self._report = report
 
     def error(self, code: str, node: Node, message: str) -> None:
-        """Report a fault at a node."""
         self.faults += 1
         self._report.error(code, self._document.place(node), message)
 
     def place(self, node: Node) -> Place:
-        """Return the place of a node."""
         return self._document.place(node)
 
     def mapping(self, node: Node, example: str) -> Iterator[tuple[str, ScalarNode, Node]]:
@@ -143,7 +140,6 @@ class Reader:
         return found
 
     def items(self, node: Node, noun: str) -> list[Node]:
-        """Return the nodes of a sequence."""
         if isinstance(node, SequenceNode):
             return list(node.value)
         self.error("wrong-kind", node, f"expected a list of {noun}")

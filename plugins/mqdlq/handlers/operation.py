@@ -295,7 +295,6 @@ class Operation(BaseModel):
 
     @property
     def is_continuous(self) -> bool:
-        """Whether each run starts when the last one has ended."""
         return self.schedule == CONTINUOUS
 
     @property
@@ -323,7 +322,6 @@ class Operation(BaseModel):
 
     @property
     def runs_at_once(self) -> int:
-        """How many of its runs may be active."""
         return 1 if self.is_continuous else self.max_active_runs
 
 

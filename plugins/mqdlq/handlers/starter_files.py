@@ -70,7 +70,6 @@ def add_command(connection: AirflowConnection) -> str:
 
 
 def compose_file(directory: Path) -> Path | None:
-    """Return the compose file of a directory, None if it has none."""
     return next((file for name in COMPOSE_FILES if (file := directory / name).is_file()), None)
 
 

@@ -154,7 +154,6 @@ def check(
 
 
 def read_levels(node: Node, reader: Reader) -> dict[str, Level]:
-    """Return the severity of each code of a warning."""
     levels: dict[str, Level] = {}
     for code, (_, value) in reader.keyed(node, _CODES, "'no-catch-all: error'").items():
         level = _LEVELS.get((reader.scalar(value) or "").lower())
@@ -166,7 +165,6 @@ def read_levels(node: Node, reader: Reader) -> dict[str, Level]:
 
 
 def read_queue_kind(node: Node, reader: Reader) -> QueueKind:
-    """Return the kind of the queue that a handler serves."""
     written = reader.scalar(node)
     kind = next((kind for kind in QueueKind if kind == written), None)
     if kind is None and written is not None:
@@ -221,7 +219,6 @@ class _UniqueReporter:
         self._said: set[tuple[str, Place, str]] = set()
 
     def say(self, diagnostic: Diagnostic, place: Place) -> None:
-        """Report a diagnostic at its place in the YAML file."""
         what = (diagnostic.code, place, diagnostic.message)
         if what not in self._said:
             self._said.add(what)

@@ -32,7 +32,6 @@ def build_all(directory: Path | str | None) -> dict[str, DAG]:
 
 
 def build_handler_dags(handlers: list[Handler], directory: Path | None = None) -> dict[str, DAG]:
-    """Return the DAG of each handler, by id."""
     pools = pools_of(handlers)
     return by_id(*(build_handler_dag(one, pools[one.name], directory) for one in handlers))
 
@@ -44,7 +43,6 @@ def build_restore_dags(handlers: list[Handler], directory: Path | None = None) -
 
 
 def by_id(*dags: DAG) -> dict[str, DAG]:
-    """Return DAGs by their ids."""
     return {dag.dag_id: dag for dag in dags}
 
 

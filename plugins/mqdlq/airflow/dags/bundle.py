@@ -48,11 +48,9 @@ class HandlerBundle(BaseDagBundle):
 
     @property
     def path(self) -> Path:
-        """The directory of the DAG file."""
         return self.base_dir
 
     def initialize(self) -> None:
-        """Write the DAG file."""
         self.refresh()
         super().initialize()
 

@@ -28,7 +28,6 @@ from mqdlq.handlers import load_handlers
 
 
 def build_history_dag(directory: Path | None = None) -> DAG:
-    """Return the DAG that writes the history, then prunes archive and ledger."""
     with DAG(
         "mq_dlq_history",
         schedule="@daily",

@@ -43,7 +43,6 @@ class MqHook(BaseHook):
         return settings_of(self.get_connection(self.conn_id))
 
     async def async_settings(self) -> ConnectionSettings:
-        """Return the settings, from within a trigger."""
         return settings_of(await self.aget_connection(self.conn_id))
 
     def get_conn(self) -> QueueManager:

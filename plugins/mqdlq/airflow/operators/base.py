@@ -130,7 +130,6 @@ class HandlerTask(BaseOperator):
     def resume_execution(
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context
     ) -> Any:
-        """Continue after a deferral."""
         with self.leaving_word(context):
             return super().resume_execution(next_method, next_kwargs, context)
 
@@ -153,7 +152,6 @@ class HandlerTask(BaseOperator):
             raise
 
     def describe_failure(self, error: BaseException) -> Failure:
-        """Return why this task failed with an exception."""
         return describe(self.task_id, error)
 
     def names(self, context: Context) -> tuple[str, str]:
@@ -221,7 +219,6 @@ class Stage(HandlerTask):
         return BackfillWindow(dag_run.data_interval_start, dag_run.data_interval_end)
 
     def settings(self) -> ConnectionSettings:
-        """Return the settings of the handler's connection."""
         return MqHook(self.configuration().connection).settings()
 
     def skip_what_follows(self) -> NoReturn:

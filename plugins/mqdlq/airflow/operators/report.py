@@ -83,7 +83,6 @@ class Report(Stage):
     def _write(
         self, context: Context, states: Mapping[str, str], failures: Sequence[Failure]
     ) -> ReportFiles:
-        """Write the report, and tell people of it."""
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
         from mqdlq.reading import alerts  # noqa: PLC0415 (the same)
         from mqdlq.reading.report import write_report  # noqa: PLC0415 (templates: not at parse time)
@@ -122,7 +121,6 @@ class Report(Stage):
         return states[dag_run_id]
 
     def _failures(self, context: Context, states: Mapping[str, str]) -> list[Failure]:
-        """Return the words that failed tasks have left."""
         failed = [task for task, state in states.items() if state == "failed"]
         words = [context["ti"].xcom_pull(task_ids=task, key=FAILURE) for task in failed]
         return [Failure(**word) for word in words if word is not None]
@@ -174,7 +172,6 @@ class Report(Stage):
                 prune_for_handler(run, handler, root, ledger=ledger, now=now, log=progress)
 
     def _conclude(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
-        """Tell people and metrics of a run."""
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
         from mqdlq.reading import alerts  # noqa: PLC0415 (the same)
 

@@ -30,7 +30,6 @@ def task_id_of(handler: str) -> str:
 
 
 def restoration_id(context: Context) -> str:
-    """Return the id under which the ledger knows the restoration of this DAG run."""
     return ledger_run_id("restore", context["dag_run"].run_id)
 
 
@@ -50,7 +49,6 @@ class Select(HandlerTask, BaseBranchOperator):
         self.directory = directory
 
     def names(self, context: Context) -> tuple[str, str]:
-        """Return the handler that the restoration is for, and the restoration's id."""
         return str(context["params"].get("handler") or ""), restoration_id(context)
 
     def choose_branch(self, context: Context) -> str:
@@ -88,7 +86,6 @@ class Restore(Stage):
     """
 
     def run_id(self, context: Context) -> str:
-        """Return the restoration's id."""
         return restoration_id(context)
 
     def execute(self, context: Context) -> dict[str, Any]:

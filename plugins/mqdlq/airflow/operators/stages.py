@@ -148,7 +148,6 @@ class Sense(Stage):
             )
 
     def _take(self, step: Decision) -> None:
-        """Defer, skip or fail; any other step ends this task."""
         match step:
             case Skip():
                 self.skip_what_follows()
@@ -352,7 +351,6 @@ class Execute(Stage):
 
 
 def left_by(result: PassResult) -> dict[str, Any]:
-    """Return a pass's result as the plain values that travel between tasks and triggers."""
     moment = result.next_pass_at
     return {"pending": result.pending, "next_pass_at": moment.isoformat() if moment else None}
 

@@ -68,7 +68,6 @@ class ArrivalTrigger(BaseEventTrigger):
         self.poll_s = poll_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the arguments that make this trigger again."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {
             "handler": self.handler,
@@ -77,7 +76,6 @@ class ArrivalTrigger(BaseEventTrigger):
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look every `poll_s` seconds, and never end."""
         with closing(WakeUps()) as wake_ups:
             async for event in self._watch(wake_ups):
                 yield event
@@ -120,7 +118,6 @@ class Lookout:
     """
 
     def __init__(self, handler: str, directory: str | None = None) -> None:
-        """Read nothing yet."""
         self._name = handler
         self._directory = Path(directory) if directory else None
         self._stamp: FileStamps = ()
@@ -147,7 +144,6 @@ class Lookout:
             raise
 
     def listen(self, wake_ups: WakeUps) -> None:
-        """Listen to the depth events of the queue that the last look was at."""
         if self._kept is not None:
             kept = self._kept
             event_queue = kept.handler.evidence.depth_events or ""

@@ -71,7 +71,6 @@ class FewThreads:
     """
 
     def __init__(self) -> None:
-        """Start no thread yet."""
         self._lock = Lock()
         self._calls: SimpleQueue[tuple[Context, Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._open = 0
@@ -104,7 +103,6 @@ class FewThreads:
 
 @cache
 def shared_threads() -> FewThreads:
-    """Return the threads of this process."""
     return FewThreads()
 
 
@@ -120,7 +118,6 @@ class WakeUps:
     """
 
     def __init__(self) -> None:
-        """Listen to no events yet."""
         self._woken = asyncio.Event()
         self._source: tuple[ConnectionSettings, str, str] | None = None
         self._stop: Callable[[], None] | None = None
@@ -151,7 +148,6 @@ class WakeUps:
         self._woken.clear()
 
     def close(self) -> None:
-        """Stop listening."""
         self._source = None
         if self._stop is not None:
             self._stop()

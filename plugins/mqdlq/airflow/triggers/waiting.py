@@ -43,12 +43,10 @@ class RetryTrigger(BaseTrigger):
         self.state = state
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the arguments that make this trigger again."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {"moment": self.moment, "state": self.state}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Sleep until the moment."""
         await asyncio.sleep(max(0.0, (self.moment - utc_now()).total_seconds()))
         yield TriggerEvent(self.state)
 
@@ -108,7 +106,6 @@ class WaitTrigger(BaseTrigger):
         self.poll_s = poll_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the arguments that make this trigger again."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {"wait": asdict(self.wait), "poll_s": self.poll_s}
 
@@ -126,7 +123,6 @@ class AnswerTrigger(WaitTrigger):
     wait: WaitForQueueManager
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until there is an answer; never at once: a task resumed so soon counts as failed."""
         wait, until = self.wait, self.wait.until
         pause, failures, settings = self.poll_s, 0, None
         while True:
@@ -198,12 +194,10 @@ class DepthTrigger(WaitTrigger):
         self.directory = None if directory is None else str(directory)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the arguments that make this trigger again."""
         path, kwargs = super().serialize()
         return path, {**kwargs, "directory": self.directory}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look every `poll_s` seconds."""
         wait = self.wait
         watch = Watch(wait.known, wait.due_at, wait.due_why)
         rules = RulesWatch(wait.handler, wait.rules, wait.rules_digest, self.directory)

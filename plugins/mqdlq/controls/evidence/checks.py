@@ -258,7 +258,6 @@ def put_on_queue_at(copy: BrowsedMessage, queue_kind: QueueKind) -> datetime | N
 
 
 def key_of(copy: BrowsedMessage) -> bytes:
-    """Return the key of the original if it requests none of the reports that a copy lacks."""
     return message_key(copy.descriptor, copy.total_length, copy.prefix)
 
 

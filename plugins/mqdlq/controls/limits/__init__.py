@@ -94,12 +94,10 @@ class Rates(BaseModel):
 
     @property
     def burst_messages(self) -> int:
-        """The burst in messages."""
         return self.burst or max(1, math.ceil(self.messages_per_second or 1))
 
     @property
     def has_rate(self) -> bool:
-        """Whether a rate is limited."""
         return any(self.limited())
 
     def limited(self) -> Iterator[tuple[RateKey, float]]:
@@ -196,7 +194,6 @@ class Limits(Rates):
 
     @property
     def has_windows(self) -> bool:
-        """Whether a destination is closed at times."""
         return any(one.closed for one in self.destinations)
 
     def of_destination(self, destination: Destination, own: str) -> DestinationLimits | None:

@@ -72,7 +72,6 @@ class Pace:
         return self.waited >= LONGEST_PACING
 
     def wait(self, time: timedelta) -> None:
-        """Wait, and count it."""
         self.execution.sleep(time.total_seconds())
         self.waited += time
 
@@ -96,11 +95,9 @@ class Gauge(ABC):
         """Reserve what an attempt needs, and more; return a hold if that is not ready soon."""
 
     def covers(self, planned: Planned, now: datetime) -> bool:
-        """Whether the reserved part is enough for a move."""
         return self._is_valid(now) and self._granted >= self._need(planned.tries)
 
     def use(self, planned: PlannedAttempt) -> None:
-        """Use the reserved part for an attempt."""
         self._granted -= self._need((planned,))
 
     def keep(self, planned: PlannedAttempt) -> None:

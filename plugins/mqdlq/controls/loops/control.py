@@ -128,7 +128,6 @@ class ReturnedMessages:
 
 
 def identify(browsed: BrowsedMessage) -> bytes | None:
-    """Return the identity of a message that was browsed with `browsed_length`, or None."""
     return message_identity(browsed.descriptor, browsed.total_length, browsed.prefix)
 
 
@@ -159,7 +158,6 @@ class IdentityRecorder(Control):
             self._write()
 
     def end_observation(self) -> None:
-        """Write the other identities."""
         self._write()
 
     def _write(self) -> None:

@@ -33,7 +33,6 @@ class RoundTrips:
 
     @property
     def typical_delay(self) -> timedelta | None:
-        """The median of the delays, None if none is known."""
         seconds = [delay.total_seconds() for delay in self.delays]
         return timedelta(seconds=median(seconds)) if seconds else None
 
@@ -155,7 +154,6 @@ def return_rows(run: Run | None, ledger: Ledger) -> tuple[ReturnRow, ...]:
 
 
 def return_in_words(row: ReturnRow) -> str:
-    """Return the line of a report about messages that came back."""
     what = f"{row.cause}: {count(row.messages, 'message')} {row.why}"
     if row.quarantine_q:
         queue, them = visible(row.quarantine_q), "it" if row.messages == 1 else "them"

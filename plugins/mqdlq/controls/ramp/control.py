@@ -396,7 +396,6 @@ class CauseGate:
         return replace(self._allow(1, nothing), phase=RampPhase.MOVING)
 
     def _allow(self, step: int, before: RampState | None = None) -> RampState:
-        """Return the state in which the messages of a step may move."""
         ramp = self._control.ramp
         allowed = ramp.steps[step - 1] if ramp is not None and step != TRY else 1
         state = replace(before or self._state, step=step, allowed=allowed, until=None)
@@ -477,7 +476,6 @@ class CauseGate:
 
 
 def _build_hold(state: RampState) -> Hold | None:
-    """Return the hold that all messages share while nothing may move."""
     if state.why is not None and state.phase in {RampPhase.OPEN, RampPhase.WATCHING}:
         return Hold(state.why, state.until)
     return None

@@ -86,5 +86,4 @@ def _is_open(state: RampState) -> bool:
 
 
 def ramp_in_words(row: RampRow) -> str:
-    """Return the line of a report about a ramp or a breaker."""
     return f"{row.cause}, to {place(row.target_q, row.target_q_mgr)}: {row.why}"

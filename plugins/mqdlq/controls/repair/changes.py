@@ -176,12 +176,10 @@ def describe_changes(changes: MessageRepair) -> str:
 
 
 def explain_delivery(changes: MessageRepair) -> Reason:
-    """Return the reason of the outcome of a message that was delivered with these changes."""
     return Why.DELIVERED_REPAIRED(changes=describe_fields(changes))
 
 
 def describe_fields(changes: MessageRepair) -> str:
-    """Return the changed fields of a message, each from and to."""
     pairs = (
         (
             "Format",
@@ -273,7 +271,6 @@ def repair_rows(run: Run | None, ledger: Ledger) -> tuple[RepairRow, ...]:
 
 
 def repair_in_words(row: RepairRow) -> str:
-    """Return the line of a report about messages that were repaired, or were not."""
     messages = count(row.messages, "message")
     if row.refusal:
         return f"{messages} not repaired: {row.refusal}"

@@ -129,7 +129,6 @@ class GroupControl(Control):
         return together
 
     def find_hold(self, item: WorkItem) -> Hold | None:
-        """Return a hold if the group of a message stays."""
         group, step = item.group, item.due_step
         if group is None or step is None:
             return None
@@ -137,7 +136,6 @@ class GroupControl(Control):
         return Hold(why) if why else None
 
     def spread_holds(self) -> None:
-        """Hold the other messages of a group of which one is held."""
         for group in self._groups.values():
             held = next((item.hold for _, item, _ in group.members if item.hold), None)
             for _, item, _ in group.members if held else ():
@@ -145,7 +143,6 @@ class GroupControl(Control):
                     item.hold = of_group(held)
 
     def _find_obstacle(self, group: Group) -> Reason | None:
-        """Return why a group stays, whatever its rules are, or None."""
         count = len(group.places)
         if repeated := find_repeated(group.places):
             return repeated
@@ -157,7 +154,6 @@ class GroupControl(Control):
         return self._find_misfit(count, group) if count > 1 else None
 
     def _find_misfit(self, count: int, group: Group) -> Reason | None:
-        """Return why messages do not fit into one unit of work, or None."""
         run, needed = self._execution.run, group.uncommitted + _MARKERS
         if not self._has_state_queue:
             name = printable_name(run.state_queue)
@@ -235,7 +231,6 @@ class GroupPlace:
 
     @property
     def order(self) -> tuple[int, int]:
-        """The order of the messages of a group."""
         return self.msg_seq_number, self.offset
 
     def __str__(self) -> str:

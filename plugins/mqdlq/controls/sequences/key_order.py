@@ -45,7 +45,6 @@ class KeyReader:
     """Reads the key of a browsed message from its MQMD, its properties or its MQRFH2."""
 
     def __init__(self, configured: Sequences) -> None:
-        """Read the field that a handler names."""
         self._path = configured.path
         name = (configured.key or "").removeprefix("MQMD.")
         self._field = None if self._path else KEY_FIELDS[name]
@@ -140,7 +139,6 @@ class KeyOrder(Control):
         self._leased = ledger.messages.lease_holders(run_id, self._execution.clock())
 
     def observe(self, met: BrowsedItem) -> None:
-        """Read the key of one of the run's messages."""
         if met.item is None:
             return
         try:
@@ -181,7 +179,6 @@ class KeyOrder(Control):
         return is_discard or self._find_ahead(planned.item, planned.step) is None
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
-        """Forget messages that have moved."""
         self._in_flight -= {planned.item.message.message_id for planned in tries}
 
     def leave(self, planned: PlannedAttempt, reason: int) -> None:
@@ -244,5 +241,4 @@ class KeyOrder(Control):
         return {self._find_destination(one) for one in reached if one.action is not Action.DISCARD}
 
     def _find_destination(self, step: Step) -> Destination:
-        """Return the destination of a step; a blank queue manager is the connection's own one."""
         return step.target_q, step.target_q_mgr or self._execution.run.queue_manager
