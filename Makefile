@@ -89,15 +89,34 @@ cluster: $(READY)  ## a Spark master and two workers on this machine; prints the
 cluster-stop: $(READY)  ## end them
 	@$(BIN)/python spark/local_cluster.py stop
 
+# Two at a time; each prints what it says at its end, and all of them run though one fails.
+CHECKS := check-types check-pages check-prose check-names check-imports check-style check-rules
+.PHONY: $(CHECKS)
+
 check: $(READY)  ## lint, format, types, dead code, import contracts, handlers and rules tables, documentation, prose
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync --keep-going $(CHECKS)
+
+check-types:
+	$(BIN)/mypy
+
+check-pages:
+	$(BIN)/pytest --quiet tests/unit/docs
+
+check-prose:
+	$(BIN)/python -m tests.support.prose
+
+check-names:
+	$(BIN)/vulture
+
+check-imports:
+	$(BIN)/lint-imports
+
+check-style:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/vulture
-	$(BIN)/lint-imports
+
+check-rules:
 	$(BIN)/mqdlq rules check include/rules
-	$(BIN)/python -m tests.support.prose
-	$(BIN)/pytest --quiet tests/unit/docs
 
 prose: $(READY)  ## the words of documents, docstrings and messages (IN=directory: there only)
 	@$(BIN)/python -m tests.support.prose $(IN)
