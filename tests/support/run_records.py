@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables.runs import Look, Run
+from mqdlq.stages.sense.inspect_queue import Decision
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -30,3 +31,9 @@ def run_record(**changes: Any) -> Run:
         "started_at": NOON,
     }
     return Run(**{**values, **changes})
+
+
+def outline(decision: Decision) -> tuple[bool, int, str]:
+    """Return of a decision that ends a wait: whether there is work, the depth, and why."""
+    assert isinstance(decision, Look)
+    return decision.is_work, decision.depth, decision.why

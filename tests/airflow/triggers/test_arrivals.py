@@ -32,7 +32,6 @@ from mqdlq.stages.sense.start_run import build_scheduled_run
 from mqdlq.stages.sense.work_detection import (
     REPEAT_EVENT_AFTER,
     QueueState,
-    ReportedEvent,
     should_report,
 )
 from tests.airflow.triggers.test_triggers import put
@@ -66,11 +65,11 @@ def look(lookout: Lookout) -> QueueState:
 
 def test_a_new_account_of_the_queue_is_an_event() -> None:
     assert should_report(SEEN, None, NOON)
-    assert should_report(SEEN, ReportedEvent(replace(SEEN, account_at=None), NOON), NOON)
+    assert should_report(SEEN, (replace(SEEN, account_at=None), NOON), NOON)
 
 
 def test_the_trigger_fires_again_only_for_more_messages_or_after_ten_minutes() -> None:
-    told = ReportedEvent(SEEN, NOON)
+    told = (SEEN, NOON)
 
     assert not should_report(SEEN, told, NOON + timedelta(minutes=1))
     assert not should_report(replace(SEEN, depth=2), told, NOON + timedelta(minutes=1))
@@ -80,7 +79,7 @@ def test_the_trigger_fires_again_only_for_more_messages_or_after_ten_minutes() -
 
 def test_settled_messages_are_never_an_event() -> None:
     assert not should_report(QUIET, None, NOON)
-    assert not should_report(QUIET, ReportedEvent(SEEN, NOON), NOON + REPEAT_EVENT_AFTER)
+    assert not should_report(QUIET, (SEEN, NOON), NOON + REPEAT_EVENT_AFTER)
 
 
 def events(

@@ -27,7 +27,7 @@ from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.rules import parse
 from mqdlq.stages.sense import work_detection
-from mqdlq.stages.sense.waiting import WaitForQueueManager
+from mqdlq.stages.sense.inspect_queue import WaitForQueueManager
 from mqdlq.stages.sense.work_detection import RulesWatch
 
 PAST = datetime(2026, 11, 21, tzinfo=UTC)

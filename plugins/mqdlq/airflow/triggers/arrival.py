@@ -29,7 +29,6 @@ from mqdlq.stages.sense.start_run import build_scheduled_run, find_queue, find_s
 from mqdlq.stages.sense.work_detection import (
     FileStamps,
     QueueState,
-    ReportedEvent,
     find_rule_files,
     find_work_for_next_run,
     should_report,
@@ -102,10 +101,10 @@ class ArrivalTrigger(BaseEventTrigger):
                 pause, failures = self.poll_s, 0
                 now = utc_now()
                 if should_report(seen, told, now):
-                    told = ReportedEvent(seen, now)
+                    told = seen, now
                     yield TriggerEvent({"depth": seen.depth, "why": seen.why})
-                elif told is not None and seen.depth < told.seen.depth:
-                    told = replace(told, seen=replace(told.seen, depth=seen.depth))
+                elif told is not None and seen.depth < told[0].depth:
+                    told = replace(told[0], depth=seen.depth), told[1]
             await wake_ups.sleep(pause)
 
 

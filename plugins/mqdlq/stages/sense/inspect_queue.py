@@ -1,14 +1,16 @@
-"""Inspect a run's queue by MQINQ and decide the run's next step."""
+"""Inspect a run's queue by MQINQ, and decide what the run does: begin, wait, skip or fail."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import PurePath
+from typing import Any, Final
 
-from mqdlq.errors import QueueManagerError
+from mqdlq.constants import TRANSIENT
+from mqdlq.errors import MqDlqError, QueueManagerError
 from mqdlq.failures import describe
 from mqdlq.handlers import Handler
 from mqdlq.ledger.tables.runs import Look, Run
@@ -22,25 +24,96 @@ from mqdlq.stages.sense.start_run import (
     prepare_run,
     record_run,
 )
-from mqdlq.stages.sense.waiting import (
-    Decision,
-    EarlierWait,
-    Fail,
-    Pause,
-    Proceed,
-    QueueFacts,
-    Skip,
-    WaitForMessages,
-    WaitForQueueManager,
-    decide_after_inspection,
-    decide_without_answer,
-)
 from mqdlq.stages.sense.work_detection import (
     REQUESTED_RUN_TYPES,
     Watch,
     find_watch,
     has_unfinished_work,
 )
+
+FAILURE_DELAY: Final = timedelta(minutes=1)
+"""How long a run with schedule @continuous delays its failure: Airflow starts the next at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForMessages:
+    """Wait until the depth changes, the rules change, or a moment comes.
+
+    `known` messages are settled and no work. `rules` is the table that the run names, None for the
+    handler's own; `rules_digest` is the digest of the rules read, "" if they are fixed for the run.
+    `due_at` is when something is due for the settled messages, `due_why` says what is due; `until`
+    is the end of the wait, None for never. Both times are aware. `event_queue` is browsed for depth
+    events of the queue, unless it is "".
+    """
+
+    conn_id: str
+    queue_manager: str
+    queue: str
+    known: int
+    handler: str
+    rules: str | None
+    rules_digest: str
+    due_at: datetime | None
+    due_why: str
+    until: datetime | None
+    event_queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForQueueManager:
+    """Wait until a queue manager answers, or until `until` (aware); "" is the connection's own.
+
+    `waited` is the event of the interrupted wait for messages, or None.
+    """
+
+    conn_id: str
+    queue_manager: str
+    until: datetime
+    waited: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Do nothing until a moment (aware), then inspect the queue again."""
+
+    until: datetime
+
+
+Decision = Look | QueueManagerError | WaitForMessages | WaitForQueueManager | Pause
+"""What a run does after an inspection.
+
+A `Look` ends the wait: the run begins if it `is_work`, and otherwise has nothing to do; its depth
+counts messages, or a backfill's snapshots. With an error the run has waited for its queue manager
+up to the limit, and fails.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierWait:
+    """The waits of a run before an inspection; empty before the first one.
+
+    `event` is the event of its wait for messages, `patience` the end of its wait for the queue
+    manager. If `is_last`, the run does not wait after an error.
+    """
+
+    event: Mapping[str, Any] | None = None
+    patience: datetime | None = None
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """The result of an inspection: the state of the run's queue, and what counts as work.
+
+    `is_recorded` says that the run has begun before. `interrupted_at` is when the last run of a
+    handler with schedule @continuous found work without settling its account afterwards.
+    """
+
+    run: Run
+    look: Look
+    watch: Watch
+    is_recorded: bool = False
+    interrupted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +139,6 @@ class SenseResources(Resources):
     is_watched: bool = False
 
     def seconds_until(self, moment: datetime | None) -> float:
-        """Return the seconds until a moment; None means never."""
         return (moment - self.clock()).total_seconds() if moment else math.inf
 
 
@@ -94,7 +166,7 @@ def inspect_queue(sensing: SenseResources, waited: EarlierWait | None = None) ->
                     error.text,
                     f"{step.until:%Y-%m-%d %H:%M:%S}",
                 )
-        if isinstance(step, Proceed | Skip | Fail):
+        if isinstance(step, Look | QueueManagerError):
             return step
         left = sensing.seconds_until(step.until)
         if left >= sensing.min_deferred_wait_s:
@@ -129,35 +201,32 @@ def _inspect_once(sensing: SenseResources, waited: EarlierWait) -> Decision:
     )
     place = f"{run.queue} of {run.queue_manager}"
     step: Decision
-    max_depth = None
     if sensing.window is not None:
         taken = len(find_snapshots_in_window(run, sensing.window, ledger))
-        why = f"No snapshot of {place} was taken from {sensing.window}: nothing to evaluate."
-        step = Proceed(taken, "a backfill") if taken else Skip(0, why)
+        nothing = f"No snapshot of {place} was taken from {sensing.window}: nothing to evaluate."
+        why = "a backfill" if taken else nothing
+        step = Look(taken, bool(taken), why, sensing.clock())
         says = f"{taken} snapshots of {place} from {sensing.window}"
     else:
         for warning in sensing.warnings(run) if waited.event is None else ():
             log.warning("%s", warning)
         facts = _gather_facts(run, sensing)
-        max_depth = facts.max_depth
+        look = facts.look
         step = decide_after_inspection(facts, sensing.handler, options, waited, sensing.clock())
-        says = f"{facts.why} on {place}; rules: {PurePath(run.rules_source).name}"
-        number = f"{facts.depth} settled messages" if facts.depth else "no messages"
-        why = f"{number} on {place}: nothing to do, the other tasks are skipped"
+        says = f"{look.why} on {place}; rules: {PurePath(run.rules_source).name}"
+        number = f"{look.depth} settled messages" if look.depth else "no messages"
+        nothing = f"{number} on {place}: nothing to do, the other tasks are skipped"
         if isinstance(step, WaitForMessages):
             log.info("%s on %s; %s", number, place, _describe_wait(step, sensing))
-    if isinstance(step, Proceed | Skip):
-        is_work = isinstance(step, Proceed)
+    if isinstance(step, Look):
         record_run(run, ledger)
-        look = Look(step.depth, is_work, step.why, sensing.clock(), max_depth)
-        ledger.runs.record_look(run.run_id, look)
-        log.info("%s", says if is_work else why)
+        ledger.runs.record_look(run.run_id, step)
+        log.info("%s", says if step.is_work else nothing)
     elif isinstance(step, Pause):
-        left = sensing.seconds_until(step.until)
         log.warning(
             "the previous run has left no account of the queue; this run continues in %.0f s"
             " [MQDLQ-134]",
-            left,
+            sensing.seconds_until(step.until),
         )
     return step
 
@@ -165,9 +234,9 @@ def _inspect_once(sensing: SenseResources, waited: EarlierWait) -> Decision:
 def _gather_facts(run: Run, sensing: SenseResources) -> QueueFacts:
     ledger, handler = sensing.ledger, sensing.handler
     watch = _find_watch(run, sensing)
-    there, limit = inquire_depth(run, sensing.settings)
-    sensing.report_depth(run, there, limit)
-    why = watch.find_work(there, sensing.clock())
+    depth, max_depth = inquire_depth(run, sensing.settings)
+    sensing.report_depth(run, depth, max_depth)
+    why = watch.find_work(depth, sensing.clock())
     if not why and has_unfinished_work(run, ledger):
         why = "an earlier execution was interrupted: its account must be settled"
     if not why and sensing.full_snapshot:
@@ -175,8 +244,8 @@ def _gather_facts(run: Run, sensing: SenseResources) -> QueueFacts:
     failed = None
     if handler.is_continuous and not sensing.is_watched:
         failed = ledger.runs.broken_off(handler.name, run.run_id)
-    is_recorded = ledger.runs.get(run.run_id) is not None
-    return QueueFacts(run, there, why, watch, is_recorded, failed, limit)
+    look = Look(depth, bool(why), why, sensing.clock(), max_depth)
+    return QueueFacts(run, look, watch, ledger.runs.get(run.run_id) is not None, failed)
 
 
 def _find_watch(run: Run, sensing: SenseResources) -> Watch:
@@ -204,3 +273,80 @@ def _describe_wait(step: WaitForMessages, sensing: SenseResources) -> str:
     return (
         f"waiting until {step.until:%Y-%m-%d %H:%M:%S} UTC" if step.until else "waiting without end"
     )
+
+
+# Decide what the run does next; these functions read no clock, queue or ledger.
+
+
+def decide_after_inspection(
+    facts: QueueFacts, handler: Handler, options: RunOptions, waited: EarlierWait, now: datetime
+) -> Decision:
+    """Return the decision for a run that could inspect its queue."""
+    run, watch = facts.run, facts.watch
+    until = find_wait_end(run, handler, waited, now)
+    if facts.look.is_work:
+        # A task that failed in the last run would fail again at once.
+        breath = facts.interrupted_at + FAILURE_DELAY if facts.interrupted_at else now
+        return Pause(breath) if breath > now else facts.look
+    if until is not None and until <= now:
+        return facts.look
+    # The rules of a recorded run are fixed; rules given as an action are in no file.
+    is_fixed = bool(options.action) or facts.is_recorded
+    return WaitForMessages(
+        conn_id=handler.connection,
+        queue_manager=run.queue_manager,
+        queue=run.queue,
+        known=watch.known,
+        handler=handler.name,
+        rules=options.rules,
+        rules_digest="" if is_fixed else run.rules_digest,
+        due_at=watch.due_at,
+        due_why=watch.due_why,
+        until=until,
+        event_queue=handler.evidence.depth_events or "",
+    )
+
+
+def decide_without_answer(
+    error: QueueManagerError,
+    handler: Handler,
+    place: tuple[str, timedelta],
+    waited: EarlierWait,
+    now: datetime,
+) -> Decision:
+    """Return the decision for a run whose inspection failed; raises the error if no wait helps.
+
+    `place` is the queue manager's name and the longest wait, as from `find_queue_manager_wait`.
+    """
+    queue_manager, longest = place
+    until = waited.patience or now + longest
+    if until > now and not waited.is_last and error.reason in TRANSIENT:
+        return WaitForQueueManager(handler.connection, queue_manager, until, waited.event)
+    if waited.patience is not None and error.reason in TRANSIENT:
+        # The wait has reached its limit; a further attempt of the task would wait as long again.
+        return error
+    raise error
+
+
+def delay_failure(error: MqDlqError, handler: Handler, now: datetime) -> Pause:
+    """Return how long a run that cannot begin delays its failure; raises the error if it does not.
+
+    With schedule @continuous Airflow starts the next run at once, and that would fail, too.
+    """
+    if not handler.is_continuous:
+        raise error
+    return Pause(now + FAILURE_DELAY)
+
+
+def find_wait_end(
+    run: Run, handler: Handler, waited: EarlierWait, now: datetime
+) -> datetime | None:
+    """Return when a run stops waiting, None for never; a resumed wait keeps its end."""
+    if run.wait_s == 0:
+        return now
+    if waited.event is not None:
+        until = waited.event["until"]
+        return datetime.fromisoformat(until) if until else None
+    if run.wait_s is None:
+        return handler.next_start(now)
+    return now + timedelta(seconds=run.wait_s)

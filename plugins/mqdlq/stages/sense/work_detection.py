@@ -44,7 +44,6 @@ class RulesWatch:
         self._last_warning = ""
 
     def have_changed(self) -> bool:
-        """Return whether the rules have changed; the files are read only if their stamps differ."""
         if not self._digest:
             return False  # the run's rules were given to it, and are in no file
         if self._files and stamp_files(self._files) == self._stamp:
@@ -80,7 +79,6 @@ def find_rule_files(handler: Handler, rules: str | None = None) -> tuple[Path, .
 
 
 def stamp_files(files: tuple[Path, ...]) -> FileStamps:
-    """Return the times and sizes of files, which show whether a file has changed."""
     return tuple(map(_stamp_file, files))
 
 
@@ -107,10 +105,8 @@ REPEAT_EVENT_AFTER: Final = timedelta(minutes=10)
 
 def has_unfinished_work(run: Run, ledger: Ledger) -> bool:
     """Return whether an interruption left work open, which is work on an empty queue, too."""
-    is_unsettled = (
-        ledger.snapshots.of_run(run.run_id) is not None
-        and ledger.accounts.of_run(run.run_id) is None
-    )
+    has_snapshot = ledger.snapshots.of_run(run.run_id) is not None
+    is_unsettled = has_snapshot and ledger.accounts.of_run(run.run_id) is None
     return has_open_units(run, ledger) or is_unsettled
 
 
@@ -179,21 +175,20 @@ async def find_work_for_next_run(
     return QueueState(there, why, last.at if last else None)
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedEvent:
-    """The last event: the time, and the queue's state then, with its depth lowered since."""
+def should_report(
+    seen: QueueState, told: tuple[QueueState, datetime] | None, now: datetime
+) -> bool:
+    """Return whether a queue's state must be reported.
 
-    seen: QueueState
-    at: datetime
-
-
-def should_report(seen: QueueState, told: ReportedEvent | None, now: datetime) -> bool:
-    """Return whether a queue's state must be reported, given the last event."""
+    `told` has the queue's state at the last event, with its depth lowered since, and its time.
+    """
     if not seen.why:
         return False
-    if told is None or seen.account_at != told.seen.account_at:
+    if told is None:
         return True
-    return seen.depth > told.seen.depth or now - told.at >= REPEAT_EVENT_AFTER
+    before, at = told
+    is_news = seen.account_at != before.account_at or seen.depth > before.depth
+    return is_news or now - at >= REPEAT_EVENT_AFTER
 
 
 def find_watch(

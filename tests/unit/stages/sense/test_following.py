@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 
 from mqdlq.handlers import Handler
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables.runs import Look, Run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.inspect_queue import SenseResources, inspect_queue
+from mqdlq.stages.sense.inspect_queue import (
+    EarlierWait,
+    SenseResources,
+    WaitForMessages,
+    inspect_queue,
+)
 from mqdlq.stages.sense.start_run import follower_of, must_be_followed
-from mqdlq.stages.sense.waiting import EarlierWait, Proceed, WaitForMessages
 from mqdlq.stages.sense.work_detection import Watch
 from tests.support.world import NOON, World
 
@@ -65,7 +69,7 @@ class Runs:
             self._wait(step)
             until = step.until and step.until.isoformat()
             waited = EarlierWait(event={"until": until})
-        if not isinstance(step, Proceed):
+        if not (isinstance(step, Look) and step.is_work):
             return "nothing"
         run = self._recorded(options.dag_run_id)
         manifest = world.snapshot(run)

@@ -14,17 +14,17 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger.tables.runs import Approval, Look, Run, TakenSnapshot
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.inspect_queue import SenseResources, inspect_queue
-from mqdlq.stages.sense.start_run import BackfillWindow
-from mqdlq.stages.sense.waiting import (
+from mqdlq.stages.sense.inspect_queue import (
     Decision,
     EarlierWait,
     Pause,
-    Proceed,
-    Skip,
+    SenseResources,
     WaitForMessages,
     WaitForQueueManager,
+    inspect_queue,
 )
+from mqdlq.stages.sense.start_run import BackfillWindow
+from tests.support.run_records import outline
 from tests.support.world import World
 
 AWAY = "MQCONNX:1:2059:before"
@@ -92,7 +92,7 @@ def test_a_run_with_work_is_recorded_with_its_depth(
 ) -> None:
     looker.world.dead_letter()
 
-    assert looker.look(rules()) == Proceed(1, "1 messages")
+    assert outline(looker.look(rules())) == (True, 1, "1 messages")
 
     assert looker.recorded() == Look(1, True, "1 messages", looker.world.clock(), 5000)
     assert looker.depths == [(1, 5000)]
@@ -102,7 +102,7 @@ def test_a_run_with_work_is_recorded_with_its_depth(
 def test_a_run_without_work_is_recorded_as_such(
     looker: Looker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert looker.look(rules()) == Skip(0)
+    assert outline(looker.look(rules())) == (False, 0, "")
 
     assert looker.recorded() == Look(0, False, "", looker.world.clock(), 5000)
     assert (
@@ -123,7 +123,7 @@ def test_a_short_wait_for_messages_ends_with_a_second_inquiry(
 ) -> None:
     began = looker.world.clock()
 
-    assert looker.look(rules("9")) == Skip(0)
+    assert outline(looker.look(rules("9"))) == (False, 0, "")
 
     assert looker.world.clock() == began + timedelta(seconds=9)
     assert "no messages on DLQ of QM1; looking again in 9 s" in caplog.messages
@@ -141,7 +141,7 @@ def test_a_short_wait_for_the_queue_manager_ends_with_a_second_connect(looker: L
 
     looker.world.clock.sleep = come_back  # type: ignore[method-assign]
 
-    assert looker.look(rules("9")) == Proceed(1, "1 messages")
+    assert outline(looker.look(rules("9"))) == (True, 1, "1 messages")
 
 
 def test_a_queue_manager_that_stays_away_through_a_short_wait_is_an_error(looker: Looker) -> None:
@@ -180,13 +180,13 @@ def test_a_scheduled_run_ignores_messages_that_wait_for_approval(
     looker.world.ledger.plans.record_approval("one", question)
     looker.awaiting.add("one")
 
-    assert looker.look(rules(), run_id="two") == Skip(1)
+    assert outline(looker.look(rules(), run_id="two")) == (False, 1, "")
     said = "one waits for an approval of its plan for 1 messages"
     assert said in caplog.messages
     by_hand = looker.look(rules(), run_id="three", options={"run_type": "manual"})
-    assert by_hand == Proceed(1, "1 messages")
+    assert outline(by_hand) == (True, 1, "1 messages")
     looker.awaiting.clear()
-    assert looker.look(rules(), run_id="four") == Proceed(1, "1 messages")
+    assert outline(looker.look(rules(), run_id="four")) == (True, 1, "1 messages")
 
 
 def test_a_continuous_run_pauses_after_a_run_without_an_account(
@@ -204,7 +204,7 @@ def test_a_continuous_run_pauses_after_a_run_without_an_account(
     )
     assert caplog.messages[-1] == said
     watched = looker.look(rules(), run_id="three", keys=keys, is_watched=True)
-    assert watched == Proceed(1, "1 messages")
+    assert outline(watched) == (True, 1, "1 messages")
 
 
 def test_a_short_pause_is_slept(looker: Looker) -> None:
@@ -213,12 +213,14 @@ def test_a_short_pause_is_slept(looker: Looker) -> None:
     looker.look(rules(), keys=keys)
     looker.world.clock.sleep(55)
 
-    assert looker.look(rules(), run_id="two", keys=keys) == Proceed(1, "1 messages")
+    assert outline(looker.look(rules(), run_id="two", keys=keys)) == (True, 1, "1 messages")
 
 
 def test_a_full_snapshot_of_an_empty_queue_is_work(looker: Looker) -> None:
-    assert looker.look(rules("600"), full_snapshot=True) == Proceed(
-        0, "a full snapshot is requested"
+    assert outline(looker.look(rules("600"), full_snapshot=True)) == (
+        True,
+        0,
+        "a full snapshot is requested",
     )
 
 
@@ -234,7 +236,7 @@ def test_a_backfill_looks_for_the_snapshots_of_its_window(
 
     span = "2026-11-21 12:00:00 to 2026-11-21 13:00:00 UTC"
     why = f"No snapshot of DLQ of QM1 was taken from {span}: nothing to evaluate."
-    assert none == Skip(0, why)
-    assert one == Proceed(1, "a backfill")
+    assert outline(none) == (False, 0, why)
+    assert outline(one) == (True, 1, "a backfill")
     assert caplog.messages[-1] == f"1 snapshots of DLQ of QM1 from {span}"
     assert looker.recorded("second") == Look(1, True, "a backfill", noon)

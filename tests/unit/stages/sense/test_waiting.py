@@ -11,16 +11,14 @@ import pytest
 from mqdlq.constants import MQRC
 from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import Handler
+from mqdlq.ledger.tables.runs import Look
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.waiting import (
+from mqdlq.stages.sense.inspect_queue import (
     FAILURE_DELAY,
     Decision,
     EarlierWait,
-    Fail,
     Pause,
-    Proceed,
     QueueFacts,
-    Skip,
     WaitForMessages,
     WaitForQueueManager,
     decide_after_inspection,
@@ -29,7 +27,7 @@ from mqdlq.stages.sense.waiting import (
     find_wait_end,
 )
 from mqdlq.stages.sense.work_detection import Watch
-from tests.support.run_records import NOON, run_record
+from tests.support.run_records import NOON, outline, run_record
 
 LATER = NOON + timedelta(seconds=60)
 HOUR = timedelta(hours=1)
@@ -43,9 +41,9 @@ def facts(depth: int = 0, why: str = "", **changes: Any) -> QueueFacts:
     keys = {
         name: changes.pop(name) for name in ("interrupted_at", "is_recorded") if name in changes
     }
-    return QueueFacts(
-        run_record(**changes), depth, why, Watch(2, LATER, "it is time to rescan"), **keys
-    )
+    look = Look(depth, bool(why), why, NOON)
+    watch = Watch(2, LATER, "it is time to rescan")
+    return QueueFacts(run_record(**changes), look, watch, **keys)
 
 
 def step(found: QueueFacts, waited: EarlierWait | None = None, **options: Any) -> Decision:
@@ -55,12 +53,12 @@ def step(found: QueueFacts, waited: EarlierWait | None = None, **options: Any) -
 
 
 def test_a_run_with_work_proceeds_whatever_its_wait() -> None:
-    assert step(facts(3, "3 messages", wait_s=0)) == Proceed(3, "3 messages")
-    assert step(facts(3, "3 messages", wait_s=600)) == Proceed(3, "3 messages")
+    assert outline(step(facts(3, "3 messages", wait_s=0))) == (True, 3, "3 messages")
+    assert outline(step(facts(3, "3 messages", wait_s=600))) == (True, 3, "3 messages")
 
 
 def test_a_run_that_does_not_wait_skips_its_work() -> None:
-    assert step(facts(2, wait_s=0)) == Skip(2)
+    assert outline(step(facts(2, wait_s=0))) == (False, 2, "")
 
 
 def test_a_waiting_run_hands_its_trigger_all_arguments() -> None:
@@ -90,20 +88,22 @@ def test_rules_that_cannot_change_are_not_watched(recorded: bool, action: str | 
 def test_a_run_whose_wait_has_ended_skips_the_work() -> None:
     over = EarlierWait(event={"until": NOON.isoformat()})
 
-    assert step(facts(wait_s=600), over) == Skip(0)
+    assert outline(step(facts(wait_s=600), over)) == (False, 0, "")
 
 
 def test_a_run_pauses_until_a_minute_after_an_interrupted_run_began() -> None:
     began = NOON - timedelta(seconds=20)
 
     assert step(facts(1, "1 messages", interrupted_at=began)) == Pause(began + FAILURE_DELAY)
-    assert step(facts(1, "1 messages", interrupted_at=NOON - FAILURE_DELAY)) == Proceed(
-        1, "1 messages"
+    assert outline(step(facts(1, "1 messages", interrupted_at=NOON - FAILURE_DELAY))) == (
+        True,
+        1,
+        "1 messages",
     )
 
 
 def test_a_run_without_work_does_not_pause_after_an_interrupted_run() -> None:
-    assert step(facts(interrupted_at=NOON, wait_s=0)) == Skip(0)
+    assert outline(step(facts(interrupted_at=NOON, wait_s=0))) == (False, 0, "")
 
 
 # -- how long a run waits for messages
@@ -168,8 +168,8 @@ def test_a_resumed_wait_for_the_queue_manager_keeps_its_end() -> None:
 def test_a_queue_manager_that_stays_away_fails_the_run_without_retry() -> None:
     found = after_error(EarlierWait(patience=NOON))
 
-    assert isinstance(found, Fail)
-    assert found.error.reason == MQRC["MQRC_Q_MGR_NOT_AVAILABLE"]
+    assert isinstance(found, QueueManagerError)
+    assert found.reason == MQRC["MQRC_Q_MGR_NOT_AVAILABLE"]
 
 
 @pytest.mark.parametrize(
