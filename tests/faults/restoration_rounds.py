@@ -7,8 +7,8 @@ from dataclasses import replace
 from mqdlq.ledger import Ledger
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
-from mqdlq.stages.restore import restore
 from mqdlq.stages.restore.copies import settle_open_units
+from mqdlq.stages.restore.restoration import restore
 from mqdlq.stages.units.resources import hold_state_queue
 from tests.faults.rounds import Round
 from tests.faults.targets import bare

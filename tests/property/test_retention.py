@@ -140,9 +140,15 @@ class Built:
     def _restore(self, run_id: str, state: RestorationState, at: datetime) -> None:
         copies = self.ledger.archive.copies(run_id=run_id)
         wanted = Restoration(
-            f"x-{run_id}", "demo", "w", "QM1", "DLQ", "S", run_id, (), 0, "DLQ", "", True, False,
-            False, at,
-        )  # fmt: skip
+            restoration_id=f"x-{run_id}",
+            handler="demo",
+            queue_manager="QM1",
+            queue="DLQ",
+            state_queue="S",
+            run_id=run_id,
+            to_queue="DLQ",
+            started_at=at,
+        )
         self.ledger.restorations.record(wanted, copies)
         states = [CopyState(*copy.key, state, at, f"u-x-{run_id}") for copy in copies]
         self.ledger.restorations.add_states(wanted.restoration_id, states)

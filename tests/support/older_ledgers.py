@@ -23,7 +23,8 @@ from mqdlq.ledger import open_ledger
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.older_ledger import TakenOn, require_newest_ledger, take_on
-from mqdlq.stages.restore import RestorationResources, restore
+from mqdlq.stages.restore.copies import RestorationResources
+from mqdlq.stages.restore.restoration import restore
 from tests.support.restorations import discard, prepare_restoration, restore_and_count
 from tests.support.world import World
 from tests.unit.controls.loops.returning import send_back

@@ -9,9 +9,11 @@ import pytest
 import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger.tables.messages import CopyState
+from mqdlq.ledger.tables.messages import CopyState, Restoration
 from mqdlq.reasons import words_of
-from mqdlq.stages.restore import RestorationResources, RestoreRequest, begin_restoration, restore
+from mqdlq.stages.restore.copies import RestorationResources
+from mqdlq.stages.restore.restoration import restore
+from mqdlq.stages.restore.selection import begin_restoration
 from tests.support.world import World
 
 DISCARD = "ACTION(DISCARD)"
@@ -36,14 +38,18 @@ def prepare_restoration(
     **request: Any,
 ) -> RestorationResources:
     """Record a restoration, by default of the last run; nothing is put yet."""
-    asked = RestoreRequest(**{"run_id": f"run-{world.runs}", "who": "alex", **request})
     configuration = Handler(
         name=handler, directory=world.directory / "rules", connection="mq", rules="test.rules"
     )
+    asked = Restoration(
+        restoration_id=name,
+        handler=handler,
+        state_queue=configuration.state_queue,
+        started_at=world.clock(),
+        **{"run_id": f"run-{world.runs}", "who": "alex", **request},
+    )
     return RestorationResources(
-        restoration=begin_restoration(
-            name, configuration, asked, ledger=world.ledger, clock=world.clock
-        ),
+        restoration=begin_restoration(asked, configuration, ledger=world.ledger),
         settings=world.settings,
         ledger=world.ledger,
         lake_root=world.lake_root,

@@ -9,7 +9,8 @@ from time import sleep
 
 from mqdlq.ledger import open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.stages.restore import RestorationResources, restore
+from mqdlq.stages.restore.copies import RestorationResources
+from mqdlq.stages.restore.restoration import restore
 
 
 def main(directory: str, name: str, client: str) -> None:

@@ -203,8 +203,15 @@ def _is_of_reasons(node: ast.Compare) -> bool:
 @pytest.mark.parametrize(("queue", "missed"), [("DLQ", 0), ("PARKED", 1)])
 def test_a_copy_that_was_restored_to_the_same_queue_is_not_missed(queue: str, missed: int) -> None:
     restoration = Restoration(
-        *("again", "demo", "alex", "QM1", "DLQ", "STATE", "run-1", (), 0, "DLQ", "QM1"),
-        *(True, False, False, NOON),
+        restoration_id="again",
+        handler="demo",
+        queue_manager="QM1",
+        queue="DLQ",
+        state_queue="STATE",
+        run_id="run-1",
+        to_queue="DLQ",
+        to_queue_manager="QM1",
+        started_at=NOON,
     )
     by = replace(restoration, restoration_id="first", to_queue=queue)
     why = explain_no_repeat(by, CopyState("run-1", 1, RestorationState.RESTORED, NOON))

@@ -7,6 +7,7 @@ so this imports no Airflow, which reads its settings when it is imported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema
@@ -14,10 +15,10 @@ import jsonschema
 from mqdlq.constants import MQRC
 from mqdlq.controls.repair import SCHEMA as REPAIR
 from mqdlq.errors import RestoreError
-from mqdlq.handlers import load_handlers
+from mqdlq.handlers import Handler, load_handlers
 
 if TYPE_CHECKING:
-    from mqdlq.stages.restore import RestoreRequest
+    from mqdlq.ledger.tables.messages import Restoration
 
 NAME: Final = r"^[A-Za-z0-9._/%]{0,48}$"
 
@@ -261,11 +262,17 @@ _OTHERS: Final[Mapping[str, dict[str, Any]]] = {
 }
 
 
-def request(values: Mapping[str, Any], who: str) -> RestoreRequest:
+def request(
+    values: Mapping[str, Any], handler: Handler, name: str, who: str, now: datetime
+) -> Restoration:
     """Return what a person asks for by a run's parameters; raises RestoreError."""
-    from mqdlq.stages.restore import RestoreRequest  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+    from mqdlq.ledger.tables.messages import Restoration  # noqa: PLC0415 (imports SQLAlchemy)
 
-    return RestoreRequest(
+    return Restoration(
+        restoration_id=name,
+        handler=handler.name,
+        state_queue=handler.state_queue,
+        started_at=now,
         run_id=values.get("run") or "",
         message_keys=named_messages(values.get("message_keys")),
         reason=reason_number(values.get("reason")),

@@ -64,11 +64,11 @@ def _check(name: str, conf: Mapping[str, Any]) -> None:
     if not is_restoration:
         return
     from mqdlq.airflow.hooks.ledger import open_ledger  # noqa: PLC0415 (imports Airflow)
-    from mqdlq.stages.restore import select  # noqa: PLC0415 (imports Arrow)
+    from mqdlq.stages.restore.selection import select  # noqa: PLC0415 (imports Arrow)
 
     now = datetime.now(UTC)  # noqa: TID251 (an entry point)
     with open_ledger(create=False) as ledger:
-        select("", handler, params.request(conf, ""), ledger=ledger, now=now)
+        select(params.request(conf, handler, "", "", now), handler, ledger=ledger)
 
 
 def _mutation_hook() -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -44,7 +44,7 @@ class Delivery:
 
     target_q: str
     target_q_mgr: str
-    body: bytes
+    body: bytes = field(repr=False)  # a customer's data
     encoding: int | None = None
     coded_char_set_id: int | None = None
     format: bytes | None = None

@@ -54,20 +54,17 @@ class Select(HandlerTask, BaseBranchOperator):
     def choose_branch(self, context: Context) -> str:
         """Record the restoration; return the id of the task that continues."""
         from mqdlq.stages.older_ledger import require_newest_ledger  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
-        from mqdlq.stages.restore import begin_restoration  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
         from mqdlq.stages.restore.restoration import announce  # noqa: PLC0415 (the same)
+        from mqdlq.stages.restore.selection import begin_restoration  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         values = context["params"]
         handler = load_handler(str(values["handler"]), self.directory)
         with open_ledger() as ledger:
             require_newest_ledger(ledger, directories.lake())
-            new = begin_restoration(
-                restoration_id(context),
-                handler,
-                request(values, started_by(context)),
-                ledger=ledger,
-                clock=utc_now,
+            asked = request(
+                values, handler, restoration_id(context), started_by(context), utc_now()
             )
+            new = begin_restoration(asked, handler, ledger=ledger)
             for line in announce(new, len(ledger.restorations.states(new.restoration_id))):
                 progress.info("%s", line)
         return task_id_of(handler.name)
@@ -90,8 +87,11 @@ class Restore(Stage):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore; returns counts and a short text. Fails where not all of it could be done."""
-        from mqdlq.stages.restore import RestorationResources, restore  # noqa: PLC0415 (Arrow: the same)
-        from mqdlq.stages.restore.restoration import describe_result  # noqa: PLC0415 (the same)
+        from mqdlq.stages.restore.copies import RestorationResources  # noqa: PLC0415 (Arrow: the same)
+        from mqdlq.stages.restore.restoration import (
+            describe_result,
+            restore,
+        )
 
         name = restoration_id(context)
         with open_ledger() as ledger:

@@ -274,30 +274,32 @@ settled_outcomes = Table(
 """How many settled messages of a run's snapshot kept which outcome in the run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
     """A request to restore archived copies: its user, its selection and its target.
 
-    `queue` is the dead-letter queue they were on, and `state_queue` the one whose markers tell
-    what was put. `run_id` is "" for all runs, `message_keys` (hex) empty for all messages,
-    `reason` 0 for every reason. `to_queue_manager` is "" where name resolution is to find it. `why`
-    is the reason or ticket that the user gave.
+    It selects copies of the handler: those of `run_id` ("" for all runs), of the messages in
+    `message_keys` (hex; empty for all) that were dead letters for `reason` (0 for any). `queue` is
+    the dead-letter queue they were on, "" until they are selected, and then the target unless
+    `to_queue` names another. `to_queue_manager` is "" if name resolution finds it. `header` keeps
+    the MQDLH; `again` also puts copies that were restored before. The markers on `state_queue`
+    prove the puts. `why` is the reason or ticket that the user gave.
     """
 
     restoration_id: str
     handler: str
-    who: str
-    queue_manager: str
-    queue: str
+    who: str = ""
+    queue_manager: str = ""
+    queue: str = ""
     state_queue: str
-    run_id: str
-    message_keys: tuple[str, ...]
-    reason: int
-    to_queue: str
-    to_queue_manager: str
-    header: bool
-    again: bool
-    dry_run: bool
+    run_id: str = ""
+    message_keys: tuple[str, ...] = ()
+    reason: int = 0
+    to_queue: str = ""
+    to_queue_manager: str = ""
+    header: bool = True
+    again: bool = False
+    dry_run: bool = False
     started_at: datetime
     why: str = ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mqdlq.controls.repair import Repair
 from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, MessageDescriptor, following_ccsid
@@ -21,22 +21,12 @@ def build_delivery(step: Step, got: GotMessage) -> Delivery:
     the receiver would read the body as a dead-letter header. Nothing else changes (IBM MQ docs,
     "Dead-letter queue processing"). The body is never converted.
     """
-    user = got.descriptor.UserIdentifier if step.put_authority is PutAuthority.CTX else b""
+    descriptor, to = got.descriptor, (step.target_q, step.target_q_mgr)
+    user = descriptor.UserIdentifier if step.put_authority is PutAuthority.CTX else b""
     if step.action is Action.FWD and step.header:
-        return Delivery(step.target_q, step.target_q_mgr, got.body, alternate_user=user)
-    descriptor = got.descriptor
-    plain = strip_dead_letter_header(
-        got.body, encoding=descriptor.Encoding, ccsid=descriptor.CodedCharSetId
-    )
-    return Delivery(
-        step.target_q,
-        step.target_q_mgr,
-        plain.body,
-        encoding=plain.encoding,
-        coded_char_set_id=plain.coded_char_set_id,
-        format=plain.format,
-        alternate_user=user,
-    )
+        return Delivery(*to, got.body, alternate_user=user)
+    plain = strip_dead_letter_header(*to, got.body, descriptor.Encoding, descriptor.CodedCharSetId)
+    return replace(plain, alternate_user=user)
 
 
 def repair_delivery(delivery: Delivery, repair: Repair, got: GotMessage) -> Delivery:
@@ -57,31 +47,21 @@ def repair_delivery(delivery: Delivery, repair: Repair, got: GotMessage) -> Deli
     return replace(described, format=repair.format.ljust(8).encode("ascii"))
 
 
-@dataclass(frozen=True, slots=True)
-class StrippedMessage:
-    """A message without its MQDLH, with the Encoding, CCSID and Format of its remaining body."""
-
-    body: bytes
-    encoding: int
-    coded_char_set_id: int
-    format: bytes
-
-    def __repr__(self) -> str:
-        """Show only the length: the body is confidential."""
-        return f"<Plain {len(self.body)} bytes>"
-
-
-def strip_dead_letter_header(body: bytes, *, encoding: int, ccsid: int) -> StrippedMessage:
-    """Remove the MQDLH from a message; `encoding` and `ccsid` describe how the MQDLH is written.
+def strip_dead_letter_header(
+    target_q: str, target_q_mgr: str, body: bytes, encoding: int, ccsid: int
+) -> Delivery:
+    """Return the put of a message without its MQDLH, which is written in `encoding` and `ccsid`.
 
     Raises MalformedHeaderError if the message does not begin with an MQDLH.
     """
     header = DeadLetterHeader.decode(body, encoding=encoding, ccsid=ccsid)
-    return StrippedMessage(
+    return Delivery(
+        target_q,
+        target_q_mgr,
         body[DLH_LENGTH:],
-        header.encoding,
-        following_ccsid(header.coded_char_set_id, ccsid),
-        _format_after_header(body, header),
+        encoding=header.encoding,
+        coded_char_set_id=following_ccsid(header.coded_char_set_id, ccsid),
+        format=_format_after_header(body, header),
     )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
-from typing import NamedTuple
 
 from mqdlq.errors import LakeError
 from mqdlq.lake.archive import Copy, read_copies
 from mqdlq.lake.files import MissingFileError
+from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
 from mqdlq.ledger.tables.messages import CopyId, CopyState, Restoration
 from mqdlq.ledger.tables.retention import Epoch
@@ -36,28 +36,23 @@ class RestorationResources(Resources):
 # Read archived copies, and find the reasons why copies must not be restored.
 
 
-class ReadCopy(NamedTuple):
-    """A copy read from the archive; `problem` says why its content is missing or unreliable."""
-
-    copy: ArchivedCopy
-    content: Copy | None
-    problem: Reason | None = None
+ReadCopy = tuple[ArchivedCopy, Copy | Reason]
+"""A copy and its content, or why its content is missing or unreliable."""
 
 
 def read_archived_copies(copies: Sequence[ArchivedCopy]) -> Iterator[ReadCopy]:
     """Yield the copies with their content, file by file, in the order of their original queue.
 
     The digest of each copy is computed and compared. A copy that was pruned, or is missing,
-    unreadable or altered, is yielded without content; missing copies of a file come last.
+    unreadable or altered, is yielded with the reason; missing copies of a file come last.
     """
     for location, group in groupby(copies, key=lambda copy: copy.location):
-        pruned, rest = [], {}
+        rest = {}
         for copy in group:
             if why := explain_pruned_copy(copy):
-                pruned.append(ReadCopy(copy, None, why))
+                yield copy, why
             else:
                 rest[copy.message_id] = copy
-        yield from pruned
         if rest:
             yield from _read_file(location, rest)
 
@@ -67,18 +62,15 @@ def _read_file(location: str, wanted: dict[int, ArchivedCopy]) -> Iterator[ReadC
     try:
         for content in read_copies(location):
             copy = wanted.pop(content.message_id, None)
-            if copy is None:
-                continue
-            if content.digest == copy.digest:
-                yield ReadCopy(copy, content)
-            else:
-                yield ReadCopy(copy, None, Why.COPY_ALTERED(location=copy.location))
+            if copy is not None:
+                is_intact = content.digest == copy.digest
+                yield copy, content if is_intact else Why.COPY_ALTERED(location=copy.location)
     except MissingFileError:
         problem = Why.COPY_FILE_MISSING(location=location)
     except LakeError as error:
         problem = Why.COPY_UNREADABLE(error=error.text)
     for copy in wanted.values():
-        yield ReadCopy(copy, None, problem)
+        yield copy, problem
 
 
 def explain_pruned_copy(copy: ArchivedCopy) -> Reason | None:
@@ -108,12 +100,6 @@ def explain_repaired_delivery(copy: ArchivedCopy) -> Reason | None:
     return Why.DELIVERED_TO(place=where, at=copy.moved_at, run_id=copy.run_id)
 
 
-def _explain_repaired(copy: ArchivedCopy) -> Reason | None:
-    """Return why the original of a message that was delivered repaired is not put, or None."""
-    delivered = explain_repaired_delivery(copy)
-    return Why.REPAIRED_BEFORE(delivered=delivered) if delivered else None
-
-
 def explain_no_repeat(by: Restoration, state: CopyState) -> Reason:
     """Return why a copy is not put again after another restoration has put it, or may have."""
     where, name = place(by.to_queue, by.to_queue_manager), by.restoration_id
@@ -138,25 +124,29 @@ def explain_lost_time(copy: ArchivedCopy, taken_on: Epoch | None) -> Reason | No
 
 
 def find_refusals(
-    copies: Sequence[ArchivedCopy],
-    others: Mapping[CopyId, tuple[Restoration, CopyState]],
-    restoration: Restoration,
-    taken_on: Epoch | None,
+    copies: Sequence[ArchivedCopy], restoration: Restoration, ledger: Ledger
 ) -> dict[CopyId, Reason]:
-    """Return why the ledger refuses copies; `others` is from `put_by_others`.
+    """Return why the ledger refuses copies.
 
     If the restoration says again, a copy is put although its message was restored before, delivered
     repaired, or perhaps put in the time that an older ledger lost. Until it was asked for again, a
     restoration from before that loss puts nothing.
     """
+    others = ledger.restorations.put_by_others(
+        restoration.restoration_id, [copy.key for copy in copies]
+    )
+    taken_on = ledger.epochs.taken_on()
     is_lost = taken_on is not None and restoration.started_at < taken_on.began_at
     found = {}
     for copy in copies:
         why = explain_pruned_copy(copy) or explain_provisional_copy(copy)
         if not why and (is_lost or not restoration.again):
-            why = _explain_repaired(copy) or explain_lost_time(copy, taken_on)
             if copy.key in others:
                 why = explain_no_repeat(*others[copy.key])
+            elif delivered := explain_repaired_delivery(copy):
+                why = Why.REPAIRED_BEFORE(delivered=delivered)
+            else:
+                why = explain_lost_time(copy, taken_on)
         if why:
             found[copy.key] = why
     return found
@@ -185,20 +175,18 @@ def settle_open_units(work: RestorationResources, markers: Markers) -> list[str]
 
     The markers of other settled restorations are cleared, too. The markers of executors stay.
     """
-    moves = _OpenCopies(work)
-    standing = settle_open_moves(moves, markers, work, timedelta(0))
+    standing = settle_open_moves(_OpenCopies(work), markers, work, timedelta(0))
     ours = work.ledger.restorations.known({marker.run_id for marker in standing})
     return sorted(marker.unit for marker in standing if marker.run_id in ours)
 
 
-@dataclass(frozen=True, slots=True)
 class _OpenCopies:
     """The copies with unsettled units of work, of all restorations that use this state queue."""
 
-    work: RestorationResources
+    def __init__(self, work: RestorationResources) -> None:
+        self._work = work
 
     def confirm(self, standing: Sequence[Marker]) -> None:
-        """Record the copies whose unit has a marker as restored."""
         units = {marker.unit for marker in standing}
         for restoration, states in self._find_open_units():
             proven = [state for state in states if state.unit in units]
@@ -219,14 +207,14 @@ class _OpenCopies:
         return rest
 
     def mark_unknown(self, moves: Sequence[_UndecidedCopies]) -> None:
-        """Record copies as unknown."""
         for restoration, states in moves:
-            why = explain_unknown_copy(restoration)
+            where = place(restoration.to_queue, restoration.to_queue_manager)
+            why = Why.PUT_IN_DOUBT(place=where)
             self._record_state(restoration, states, RestorationState.UNKNOWN, why)
 
     def _find_open_units(self) -> list[_UndecidedCopies]:
-        restoration = self.work.restoration
-        return self.work.ledger.restorations.open_units(
+        restoration = self._work.restoration
+        return self._work.ledger.restorations.open_units(
             restoration.queue_manager, restoration.state_queue
         )
 
@@ -237,14 +225,9 @@ class _OpenCopies:
         state: RestorationState,
         why: Reason | None = None,
     ) -> None:
-        name, now, log = restoration.restoration_id, self.work.clock(), self.work.log
+        name, now, log = restoration.restoration_id, self._work.clock(), self._work.log
         settled = [replace(each, state=state, why=why, mqrc=0, at=now) for each in states]
-        self.work.ledger.restorations.add_states(name, settled)
+        self._work.ledger.restorations.add_states(name, settled)
         if settled:
             tell = log.warning if state is RestorationState.UNKNOWN else log.info
             tell(_LOG_LINES[state], len(settled), name, *([why.words] if why else []))
-
-
-def explain_unknown_copy(restoration: Restoration) -> Reason:
-    """Return why it is unknown whether a message was put, and what to do about it."""
-    return Why.PUT_IN_DOUBT(place=place(restoration.to_queue, restoration.to_queue_manager))

@@ -1,4 +1,4 @@
-"""Decode the MQDLH of an archived dead letter, or build a delivery without it.
+"""Put archived dead letters, with or without their MQDLH.
 
 If a message had properties, its copy begins with an MQRFH2 that holds them, and the MQDLH follows
 (see `mqi.browse`).
@@ -11,10 +11,18 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from mqdlq.constants import MQRC
-from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2, following_ccsid, walk
+from mqdlq.headers import (
+    DLH_LENGTH,
+    DeadLetterHeader,
+    MessageDescriptor,
+    RulesHeader2,
+    following_ccsid,
+    walk,
+)
+from mqdlq.headers.chain import ChainedHeader
 from mqdlq.lake.archive import Copy
 from mqdlq.ledger.archive import ArchivedCopy
-from mqdlq.ledger.tables.messages import CopyState, Restoration
+from mqdlq.ledger.tables.messages import CopyState
 from mqdlq.model import Destination, PutAuthority, RestorationState, WorkNumber
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker
@@ -25,37 +33,10 @@ from mqdlq.stages.restore.copies import RestorationResources
 from mqdlq.stages.units.destinations import Destinations
 
 
-@dataclass(frozen=True, slots=True)
-class _PrecedingRfh2:
-    """The MQRFH2 before an MQDLH: its position, and how it is written."""
-
-    record: RulesHeader2
-    offset: int
-    encoding: int
-    ccsid: int
-
-
-@dataclass(frozen=True, slots=True)
-class _HeaderLocation:
-    """The position of the MQDLH, the MQRFH2 before it, and how the MQDLH is written."""
-
-    offset: int
-    preceding: _PrecedingRfh2 | None
-    encoding: int
-    ccsid: int
-
-
 def decode_copied_header(copy: Copy) -> DeadLetterHeader:
     """Return the MQDLH of a copy; raises MalformedHeaderError if it has none."""
-    place = _locate_header(copy)
-    return DeadLetterHeader.decode(
-        copy.body[place.offset :], encoding=place.encoding, ccsid=place.ccsid
-    )
-
-
-def decode_copied_descriptor(copy: Copy) -> MessageDescriptor:
-    """Return the MQMD of a copy; raises MalformedHeaderError."""
-    return MessageDescriptor.decode(copy.descriptor)
+    _, offset, encoding, ccsid = _locate_header(copy)
+    return DeadLetterHeader.decode(copy.body[offset:], encoding=encoding, ccsid=ccsid)
 
 
 def build_delivery(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool) -> Delivery:
@@ -66,31 +47,28 @@ def build_delivery(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool
     """
     if header:
         return Delivery(target_q, target_q_mgr, copy.body)
-    place = _locate_header(copy)
-    plain = strip_dead_letter_header(
-        copy.body[place.offset :], encoding=place.encoding, ccsid=place.ccsid
-    )
-    if place.preceding is None:
-        return Delivery(
-            target_q,
-            target_q_mgr,
-            plain.body,
-            encoding=plain.encoding,
-            coded_char_set_id=plain.coded_char_set_id,
-            format=plain.format,
-        )
+    preceding, offset, encoding, ccsid = _locate_header(copy)
+    rest = copy.body[offset:]
+    if preceding is None:
+        return strip_dead_letter_header(target_q, target_q_mgr, rest, encoding, ccsid)
+    removed = DeadLetterHeader.decode(rest, encoding=encoding, ccsid=ccsid)
+    rfh2, start = preceding
     properties = replace(
-        place.preceding.record,
-        encoding=plain.encoding,
-        coded_char_set_id=plain.coded_char_set_id,
-        format=decode_copied_header(copy).format,
+        rfh2,
+        encoding=removed.encoding,
+        coded_char_set_id=following_ccsid(removed.coded_char_set_id, ccsid),
+        format=removed.format,
     )
-    how = {"encoding": place.preceding.encoding, "ccsid": place.preceding.ccsid}
-    front = copy.body[: place.preceding.offset] + properties.encode(**how)
-    return Delivery(target_q, target_q_mgr, front + plain.body)
+    front = copy.body[: start.offset] + properties.encode(
+        encoding=start.encoding, ccsid=start.ccsid
+    )
+    return Delivery(target_q, target_q_mgr, front + rest[DLH_LENGTH:])
 
 
-def _locate_header(copy: Copy) -> _HeaderLocation:
+def _locate_header(
+    copy: Copy,
+) -> tuple[tuple[RulesHeader2, ChainedHeader] | None, int, int, int]:
+    """Return the MQRFH2 before the MQDLH, and the offset, Encoding and CCSID of the MQDLH."""
     md = MessageDescriptor.decode(copy.descriptor)
     chain = walk(
         copy.body,
@@ -99,17 +77,14 @@ def _locate_header(copy: Copy) -> _HeaderLocation:
         ccsid=md.coded_char_set_id,
         format=md.format,
     )
-    place = _HeaderLocation(0, None, md.encoding, md.coded_char_set_id)
+    preceding, offset, encoding, ccsid = None, 0, md.encoding, md.coded_char_set_id
     for header in chain.headers:
         if not isinstance(header.record, RulesHeader2):
             break
-        place = _HeaderLocation(
-            header.offset + header.length,
-            _PrecedingRfh2(header.record, header.offset, header.encoding, header.ccsid),
-            header.record.encoding,
-            following_ccsid(header.record.coded_char_set_id, header.ccsid),
-        )
-    return place
+        preceding, offset = (header.record, header), header.offset + header.length
+        encoding = header.record.encoding
+        ccsid = following_ccsid(header.record.coded_char_set_id, header.ccsid)
+    return preceding, offset, encoding, ccsid
 
 
 # Put archived copies, and record the progress in the ledger.
@@ -132,22 +107,18 @@ class PlannedPut:
 
     @property
     def message_key(self) -> bytes:
-        """The key of the message."""
         return self.copy.message_key
 
     @property
     def destination(self) -> Destination:
-        """The queue to which the copy is put."""
         return self.delivery.target_q, self.delivery.target_q_mgr
 
     @property
     def descriptors(self) -> tuple[bytes]:
-        """The packed MQMD of the copy."""
         return (self.descriptor,)
 
     @property
     def lengths(self) -> tuple[int]:
-        """How many bytes are put."""
         return (len(self.delivery.body),)
 
     def __repr__(self) -> str:
@@ -155,23 +126,14 @@ class PlannedPut:
         return f"<Put of message {self.copy.message_id}>"
 
 
-def plan_put(copy: ArchivedCopy, content: Copy, restoration: Restoration) -> PlannedPut:
-    """Return the put of a copy; raises MalformedHeaderError if its MQDLH cannot be removed."""
-    queue, q_mgr = restoration.to_queue, restoration.to_queue_manager
-    delivery = build_delivery(content, queue, q_mgr, header=restoration.header)
-    return PlannedPut(copy, content.descriptor, delivery)
-
-
 class ArchiveSource:
     """The archive as a source of moves: copies stay there, and no message is got from a queue."""
 
     def __init__(self, queue_manager: QueueManager) -> None:
-        """Put over a connection without an open unit of work."""
         self._queue_manager = queue_manager
         self._unit = Syncpoint(queue_manager)
 
     def open(self) -> Syncpoint:
-        """Begin a unit of work."""
         self._unit = Syncpoint(self._queue_manager)
         return self._unit
 
@@ -189,12 +151,14 @@ class ArchiveSource:
 
 
 class RestorationRecorder:
-    """Records the state of each copy of a restoration, before and after commits."""
+    """Records the state of each copy of a restoration, before and after commits.
+
+    `destinations` explain failed puts in the log.
+    """
 
     def __init__(
         self, work: RestorationResources, destinations: Destinations, number: WorkNumber
     ) -> None:
-        """Record for a restoration; `destinations` explain failed puts in the log."""
         self._restoration = work.restoration
         self._number = number
         self._ledger = work.ledger
@@ -206,7 +170,6 @@ class RestorationRecorder:
         self._warned_of: set[int] = set()
 
     def marker(self, unit: str, messages: str, _: Sequence[PlannedPut]) -> Marker:
-        """Return the marker of a unit; `messages` is the digest of its messages' keys."""
         name = self._restoration.restoration_id
         return Marker(unit, name, RESTORATION_MARKER, messages, str(self._number))
 
@@ -223,14 +186,12 @@ class RestorationRecorder:
         self._ledger.restorations.intend(self._restoration, states)
 
     def confirm(self, unit: str, puts: Sequence[PlannedPut]) -> None:
-        """Record that the unit committed."""
         self._write(self._build_states(unit, puts, RestorationState.RESTORED))
         before, self._restored = self._restored, self._restored + len(puts)
         if self._restored // PROGRESS_EVERY > before // PROGRESS_EVERY:
             self._log.info("%d messages restored so far", self._restored)
 
     def back_out(self, unit: str, puts: Sequence[PlannedPut], reason: int) -> None:
-        """Record that the unit was backed out."""
         self._write(self._build_states(unit, puts, RestorationState.BACKED_OUT, reason))
 
     def fail(self, put: PlannedPut, reason: int) -> None:
@@ -257,11 +218,9 @@ class RestorationRecorder:
         return True
 
     def refuse(self, copy: ArchivedCopy, why: Reason | None) -> None:
-        """Record that a copy must not be put, and why."""
         self._record_end(copy, RestorationState.REFUSED, 0, why)
 
     def flush(self) -> None:
-        """Write the states that wait to be written together."""
         waiting, self._unwritten = self._unwritten, []
         self._write(waiting)
 

@@ -1,4 +1,4 @@
-"""Describe a restoration, before and after it, as lines of text."""
+"""Carry out a restoration, and describe it before and after as lines of text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from mqdlq.constants import reason_text
 from mqdlq.errors import AccountError, MalformedHeaderError
+from mqdlq.lake.archive import Copy
 from mqdlq.lake.works import record_restoration
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
@@ -17,7 +18,6 @@ from mqdlq.mqi.connect import connect
 from mqdlq.reasons import Reason, Why, words_of
 from mqdlq.stages.older_ledger import begin_work
 from mqdlq.stages.restore.copies import (
-    ReadCopy,
     RestorationResources,
     explain_pruned_copy,
     find_refusals,
@@ -25,7 +25,12 @@ from mqdlq.stages.restore.copies import (
     read_archived_copies,
     settle_open_units,
 )
-from mqdlq.stages.restore.putting import ArchiveSource, PlannedPut, RestorationRecorder, plan_put
+from mqdlq.stages.restore.putting import (
+    ArchiveSource,
+    PlannedPut,
+    RestorationRecorder,
+    build_delivery,
+)
 from mqdlq.stages.restore.selection import check_target
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
@@ -41,17 +46,16 @@ OUTCOMES = {
     RestorationState.UNKNOWN: "unknown",
     RestorationState.NOT_ATTEMPTED: "not attempted",
 }
+"""The states that are outcomes, in words: each selected copy ends in exactly one of them."""
 
 
 def describe_target(restoration: Restoration) -> str:
-    """Return the target as text, and whether the MQDLH is removed."""
     manager = restoration.to_queue_manager or restoration.queue_manager
     without = "" if restoration.header else ", without the MQDLH"
     return f"{place(restoration.to_queue, manager)}{without}"
 
 
 def announce(restoration: Restoration, selected: int) -> Iterator[str]:
-    """Yield what a restoration will do, and a warning if there is one."""
     of = f" of run {restoration.run_id}" if restoration.run_id else ""
     why = f" for {reason_text(restoration.reason)}" if restoration.reason else ""
     would = "would go" if restoration.dry_run else "goes" if selected == 1 else "go"
@@ -62,7 +66,6 @@ def announce(restoration: Restoration, selected: int) -> Iterator[str]:
 
 
 def warn_of_repeated_discard(restoration: Restoration) -> str:
-    """Return the warning that messages on the dead-letter queue may be discarded again."""
     return (
         f"the next run of {restoration.handler} meets them again and, by the rules that discarded"
         " them, discards them again: change the rules first, or name another queue"
@@ -91,16 +94,6 @@ def describe_result(restoration: Restoration, result: RestorationResult) -> str:
 
 # Carry out a recorded restoration: put its copies, and record one outcome for each.
 
-FINAL_STATES = frozenset(
-    {
-        RestorationState.RESTORED,
-        RestorationState.REFUSED,
-        RestorationState.FAILED,
-        RestorationState.UNKNOWN,
-        RestorationState.NOT_ATTEMPTED,
-    }
-)
-"""The states that are outcomes: each selected copy ends in exactly one of them."""
 NEVER_PUT_AGAIN = (RestorationState.RESTORED, RestorationState.UNKNOWN)
 """The outcomes after which a restoration never puts a copy again."""
 
@@ -118,7 +111,6 @@ class RestorationResult:
 
     @property
     def total(self) -> int:
-        """Return how many copies were selected."""
         return self.outcomes.total()
 
     @property
@@ -169,10 +161,11 @@ def restore(work: RestorationResources) -> RestorationResult:
 
 def _rehearse(work: RestorationResources) -> None:
     refused, acceptable = _separate_refused(work, _find_due_copies(work))
-    for found in read_archived_copies(acceptable):
-        why = found.problem or Why.DRY_RUN()
-        state = RestorationState.REFUSED if found.problem else RestorationState.NOT_ATTEMPTED
-        refused.append(_build_state(work, found.copy, state, why))
+    for copy, content in read_archived_copies(acceptable):
+        state, why = RestorationState.NOT_ATTEMPTED, Why.DRY_RUN()
+        if isinstance(content, Reason):
+            state, why = RestorationState.REFUSED, content
+        refused.append(CopyState(*copy.key, state, work.clock(), why=why))
     work.ledger.restorations.add_states(work.restoration.restoration_id, refused)
 
 
@@ -209,36 +202,37 @@ def _put_copies(work: RestorationResources) -> None:
             units.clear_markers_later(settled)
             if markers.prove_commits and (acceptable or settled):
                 units.put_marker()
-            for found in read_archived_copies(acceptable):
-                _offer_copy(found, units, booking, work)
+            for copy, content in read_archived_copies(acceptable):
+                _offer_copy(copy, content, units, booking, work)
         units.clear_markers()
 
 
 def _offer_copy(
-    found: ReadCopy,
+    copy: ArchivedCopy,
+    content: Copy | Reason,
     units: UnitEngine[PlannedPut],
     booking: RestorationRecorder,
     work: RestorationResources,
 ) -> None:
     """Offer a copy to the engine, or refuse a copy that is missing, unreadable or altered."""
-    if found.content is None:
-        booking.refuse(found.copy, _explain_now(found, work.ledger))
+    if isinstance(content, Reason):
+        booking.refuse(copy, _explain_now(copy, content, work.ledger))
         return
+    asked = work.restoration
+    to = asked.to_queue, asked.to_queue_manager
     try:
-        put = plan_put(found.copy, found.content, work.restoration)
+        delivery = build_delivery(content, *to, header=asked.header)
     except MalformedHeaderError as error:
-        booking.refuse(found.copy, Why.HEADER_STAYS(error=str(error)))
+        booking.refuse(copy, Why.HEADER_STAYS(error=str(error)))
     else:
-        units.offer(put)
+        units.offer(PlannedPut(copy, content.descriptor, delivery))
 
 
-def _explain_now(found: ReadCopy, ledger: Ledger) -> Reason | None:
+def _explain_now(copy: ArchivedCopy, problem: Reason, ledger: Ledger) -> Reason:
     """Return why a copy has no content; a prune may have removed it since the ledger was read."""
-    copies = ledger.archive.copies(
-        run_id=found.copy.run_id, message_keys=[found.copy.message_key.hex()]
-    )
-    same = [explain_pruned_copy(copy) for copy in copies if copy.key == found.copy.key]
-    return next(filter(None, same), found.problem)
+    copies = ledger.archive.copies(run_id=copy.run_id, message_keys=[copy.message_key.hex()])
+    same = [explain_pruned_copy(one) for one in copies if one.key == copy.key]
+    return next(filter(None, same), problem)
 
 
 def _find_due_copies(work: RestorationResources) -> list[ArchivedCopy]:
@@ -256,36 +250,25 @@ def _separate_refused(
     work: RestorationResources, due: Sequence[ArchivedCopy]
 ) -> tuple[list[CopyState], list[ArchivedCopy]]:
     """Return the states of copies that the ledger refuses, and the other copies."""
-    restoration, ledger = work.restoration, work.ledger
-    keys = [copy.key for copy in due]
-    others = ledger.restorations.put_by_others(restoration.restoration_id, keys)
-    found = find_refusals(due, others, restoration, ledger.epochs.taken_on())
+    found = find_refusals(due, work.restoration, work.ledger)
     refused = [
-        _build_state(work, copy, RestorationState.REFUSED, found[copy.key])
-        for copy in due
-        if copy.key in found
+        CopyState(*key, RestorationState.REFUSED, work.clock(), why=why)
+        for key, why in found.items()
     ]
     return refused, [copy for copy in due if copy.key not in found]
-
-
-def _build_state(
-    work: RestorationResources, copy: ArchivedCopy, state: RestorationState, why: Reason
-) -> CopyState:
-    return CopyState(*copy.key, state, work.clock(), why=why)
 
 
 def _check_account(work: RestorationResources) -> RestorationResult:
     """Count the outcomes; raises AccountError unless every selected copy has one."""
     states = work.ledger.restorations.states(work.restoration.restoration_id).values()
-    outcomes = Counter(state.state for state in states if state.state in FINAL_STATES)
+    outcomes = Counter(state.state for state in states if state.state in OUTCOMES)
     if outcomes.total() != len(states):
         raise AccountError(
             "MQDLQ-714",
             f"{len(states)} copies are selected, but {outcomes.total()} have an outcome; clear the"
             " task",
         )
-    reasons: Counter[tuple[RestorationState, Reason | None]] = Counter()
-    for state in states:
-        if state.state is not RestorationState.RESTORED:
-            reasons[state.state, state.why] += 1
+    reasons = Counter[tuple[RestorationState, Reason | None]](
+        (state.state, state.why) for state in states if state.state is not RestorationState.RESTORED
+    )
     return RestorationResult(outcomes, reasons, work.restoration)

@@ -1,16 +1,19 @@
-"""List the copies in the archive, and whether each can be restored."""
+"""List the copies in the archive, and select those that a person asks to restore."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from mqdlq.constants import reason_text
 from mqdlq.errors import MalformedHeaderError, RestoreError
 from mqdlq.handlers import Handler
+from mqdlq.headers import MessageDescriptor
 from mqdlq.lake.archive import Copy
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
@@ -25,7 +28,7 @@ from mqdlq.stages.restore.copies import (
     explain_repaired_delivery,
     read_archived_copies,
 )
-from mqdlq.stages.restore.putting import decode_copied_descriptor, decode_copied_header
+from mqdlq.stages.restore.putting import decode_copied_header
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.words import moment, place
 
@@ -70,7 +73,6 @@ class ListedCopy:
 
     @property
     def reason_text(self) -> str:
-        """Return the reason as text, "" if the copy cannot be read."""
         if self.reason is None:
             return "" if self.length is None else "no valid MQDLH"
         return reason_text(self.reason)
@@ -87,19 +89,29 @@ def sort_newest_first(copies: Sequence[ArchivedCopy]) -> list[ArchivedCopy]:
 def list_copies(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[ListedCopy]:
     """Yield the facts about copies, file by file; each copy is read and its digest is checked."""
     put = ledger.restorations.put_by_others("", [copy.key for copy in copies])
-    lines, taken_on = _RuleLines(ledger), ledger.epochs.taken_on()
-    for found in read_archived_copies(copies):
-        copy = found.copy
-        restorability, why = _find_restorability(copy, put.get(copy.key), found.problem)
+    taken_on = ledger.epochs.taken_on()
+
+    @cache
+    def lines_of(run_id: str) -> tuple[int, ...]:
+        run = ledger.runs.get(run_id)
+        try:
+            rules = parse(run.rules_text, frozen=True).rules if run else ()
+        except RulesError:  # written in an older language
+            return ()
+        return tuple(rule.line for rule in rules)
+
+    for copy, content in read_archived_copies(copies):
+        by, lines = put.get(copy.key), lines_of(copy.run_id)
+        problem = None if isinstance(content, Copy) else content
+        restorability, why = _find_restorability(copy, by, problem)
         if restorability is Restorability.RESTORED and explain_lost_time(copy, taken_on):
             restorability, why = Restorability.DOUBTFUL, Why.RESTORED_IN_LOST_TIME()
-        by = put.get(copy.key)
         yield ListedCopy(
             copy,
             restorability,
             why,
-            lines.find_line(copy),
-            **(_read_fields(found.content) if found.content else {}),
+            lines[copy.rule - 1] if 0 < copy.rule <= len(lines) else 0,
+            **(_read_fields(content) if isinstance(content, Copy) else {}),
             restored_at=by[1].at if by else None,
             restoration_id=by[0].restoration_id if by else "",
         )
@@ -126,170 +138,90 @@ def _find_restorability(
 
 
 def _read_fields(content: Copy) -> dict[str, Any]:
-    expiry = decode_copied_descriptor(content).expiry
-    try:
-        header = decode_copied_header(content)
-    except MalformedHeaderError:
-        of_header: dict[str, Any] = {}
-    else:
-        of_header = {
-            "reason": header.reason,
-            "dest_q": header.dest_q_name,
-            "dest_q_mgr": header.dest_q_mgr_name,
-        }
-    return {
-        **of_header,
+    expiry = MessageDescriptor.decode(content.descriptor).expiry
+    found: dict[str, Any] = {
         "length": len(content.body),
         "expiry_s": expiry / EXPIRY_UNITS_PER_SECOND if expiry >= 0 else None,
     }
+    with suppress(MalformedHeaderError):
+        header = decode_copied_header(content)
+        found["reason"] = header.reason
+        found["dest_q"], found["dest_q_mgr"] = header.dest_q_name, header.dest_q_mgr_name
+    return found
 
 
-class _RuleLines:
-    """The lines of the rules that discarded messages; each run's table is parsed once."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._lines_by_run: dict[str, tuple[int, ...]] = {}
-
-    def find_line(self, copy: ArchivedCopy) -> int:
-        """Return the line of the rule that discarded the message, 0 if it is unknown."""
-        if copy.run_id not in self._lines_by_run:
-            self._lines_by_run[copy.run_id] = self._read(copy.run_id)
-        lines = self._lines_by_run[copy.run_id]
-        return lines[copy.rule - 1] if 0 < copy.rule <= len(lines) else 0
-
-    def _read(self, run_id: str) -> tuple[int, ...]:
-        run = self._ledger.runs.get(run_id)
-        try:
-            return (
-                tuple(rule.line for rule in parse(run.rules_text, frozen=True).rules) if run else ()
-            )
-        except RulesError:  # written in an older language
-            return ()
+# Select the archived copies that a person asks for, and record the restoration.
 
 
-# Select the archived copies that a restore request names, and record the restoration.
+_REQUESTED = (
+    "handler",
+    "run_id",
+    "message_keys",
+    "reason",
+    "to_queue_manager",
+    "header",
+    "again",
+    "dry_run",
+)
+"""What a person asks for, without the queue, which the selected copies may give."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreRequest:
-    """Which messages to restore, and to which queue.
-
-    The request selects copies of the handler: those of `run_id` ("" for the last run that discarded
-    a message), of the messages in `message_keys` (hex; empty for all) that were dead letters for
-    `reason` (0 for any). An empty `to_queue` means their original dead-letter queue. `header` keeps
-    the MQDLH; `again` also puts copies that were restored before.
-    """
-
-    run_id: str = ""
-    message_keys: tuple[str, ...] = ()
-    reason: int = 0
-    to_queue: str = ""
-    to_queue_manager: str = ""
-    header: bool = True
-    again: bool = False
-    dry_run: bool = False
-    who: str = ""
-    why: str = ""
-
-
-def begin_restoration(
-    restoration_id: str,
-    handler: Handler,
-    request: RestoreRequest,
-    *,
-    ledger: Ledger,
-    clock: Callable[[], datetime],
-) -> Restoration:
+def begin_restoration(asked: Restoration, handler: Handler, *, ledger: Ledger) -> Restoration:
     """Select the copies and record the restoration; nothing is put, no queue is opened.
 
     A restoration that is recorded under this id is returned unchanged: its selection is final.
     Raises RestoreError if the request selects nothing or cannot be carried out, and
     MessageKeyError.
     """
-    recorded = ledger.restorations.get(restoration_id)
-    request = _with_whole_keys(handler, request, ledger)
+    asked = _with_whole_keys(asked, ledger)
+    recorded = ledger.restorations.get(asked.restoration_id)
     if recorded is None:
-        wanted, copies = select(restoration_id, handler, request, ledger=ledger, now=clock())
+        wanted, copies = select(asked, handler, ledger=ledger)
         ledger.restorations.record(wanted, copies)
         return wanted
-    if not _is_same_request(recorded, handler, request):
+    is_same = all(getattr(recorded, name) == getattr(asked, name) for name in _REQUESTED)
+    if not is_same or recorded.to_queue != (asked.to_queue or recorded.queue):
         raise RestoreError(
             "MQDLQ-711",
-            f"restoration {restoration_id} is in the ledger with another selection or target,"
+            f"restoration {asked.restoration_id} is in the ledger with another selection or target,"
             " which never change; start another restoration",
         )
     return recorded
 
 
 def select(
-    restoration_id: str,
-    handler: Handler,
-    request: RestoreRequest,
-    *,
-    ledger: Ledger,
-    now: datetime,
+    asked: Restoration, handler: Handler, *, ledger: Ledger
 ) -> tuple[Restoration, list[ArchivedCopy]]:
-    """Return the restoration that a request asks for, and its copies; nothing is recorded.
+    """Return a requested restoration with its queues, and its copies; nothing is recorded.
 
     Raises RestoreError if the request selects nothing or cannot be carried out, and
     MessageKeyError.
     """
-    request = _with_whole_keys(handler, request, ledger)
-    if handler.require_reason and not (request.why or request.dry_run):
+    asked = _with_whole_keys(asked, ledger)
+    if handler.require_reason and not (asked.why or asked.dry_run):
         raise RestoreError(
             "MQDLQ-980",
             f"handler {handler.name} needs a reason for each restoration (require_reason); give the"
             " reason, or the number of a ticket, as the parameter why",
         )
-    copies = _select_copies(handler, request, ledger)
-    wanted = _build_restoration(restoration_id, handler, request, copies[0], now)
+    copies = _select_copies(asked, ledger)
+    first = copies[0]
+    wanted = replace(
+        asked,
+        queue_manager=first.queue_manager,
+        queue=first.queue,
+        to_queue=asked.to_queue or first.queue,
+    )
     check_target(wanted)
     return wanted, copies
 
 
-def _with_whole_keys(handler: Handler, request: RestoreRequest, ledger: Ledger) -> RestoreRequest:
-    keys = ledger.message_keys.complete(request.message_keys, [handler.name])
-    return replace(request, message_keys=keys)
+def _with_whole_keys(asked: Restoration, ledger: Ledger) -> Restoration:
+    keys = ledger.message_keys.complete(asked.message_keys, [asked.handler])
+    return replace(asked, message_keys=keys)
 
 
-def _is_same_request(recorded: Restoration, handler: Handler, request: RestoreRequest) -> bool:
-    if recorded.handler != handler.name:
-        return False
-    same = ("run_id", "message_keys", "reason", "header", "again", "dry_run")
-    target = request.to_queue or recorded.queue, request.to_queue_manager
-    is_same_target = target == (recorded.to_queue, recorded.to_queue_manager)
-    return is_same_target and all(getattr(recorded, n) == getattr(request, n) for n in same)
-
-
-def _build_restoration(
-    restoration_id: str,
-    handler: Handler,
-    request: RestoreRequest,
-    first: ArchivedCopy,
-    now: datetime,
-) -> Restoration:
-    return Restoration(
-        restoration_id=restoration_id,
-        handler=handler.name,
-        who=request.who,
-        queue_manager=first.queue_manager,
-        queue=first.queue,
-        state_queue=handler.state_queue,
-        run_id=request.run_id,
-        message_keys=request.message_keys,
-        reason=request.reason,
-        to_queue=request.to_queue or first.queue,
-        to_queue_manager=request.to_queue_manager,
-        header=request.header,
-        again=request.again,
-        dry_run=request.dry_run,
-        started_at=now,
-        why=request.why,
-    )
-
-
-def _select_copies(handler: Handler, request: RestoreRequest, ledger: Ledger) -> list[ArchivedCopy]:
+def _select_copies(request: Restoration, ledger: Ledger) -> list[ArchivedCopy]:
     """Return the requested copies, all of one queue; raises RestoreError."""
     if request.to_queue_manager and not request.to_queue:
         raise RestoreError("MQDLQ-709", "to_queue_manager needs to_queue; name the queue, too")
@@ -300,7 +232,7 @@ def _select_copies(handler: Handler, request: RestoreRequest, ledger: Ledger) ->
             " by mistake; name one of them",
         )
     found = ledger.archive.copies(
-        handler=handler.name,
+        handler=request.handler,
         run_id=request.run_id,
         message_keys=request.message_keys,
     )
@@ -310,7 +242,7 @@ def _select_copies(handler: Handler, request: RestoreRequest, ledger: Ledger) ->
             f"run {pruned.run_id} was pruned at {moment(pruned.at)} by {pruned.policy} of handler"
             f" {pruned.handler}, and its archive copies before it: nothing can be restored",
         )
-    of = f"run {request.run_id}" if request.run_id else f"handler {handler.name}"
+    of = f"run {request.run_id}" if request.run_id else f"handler {request.handler}"
     missing = set(request.message_keys) - {copy.message_key.hex() for copy in found}
     if missing:
         raise RestoreError(
@@ -321,12 +253,20 @@ def _select_copies(handler: Handler, request: RestoreRequest, ledger: Ledger) ->
     if not found:
         raise RestoreError(
             "MQDLQ-704",
-            f"the archive has no copy by {of} of handler {handler.name}; mqdlq restore list shows"
-            " its copies",
+            f"the archive has no copy by {of} of handler {request.handler}; mqdlq restore list"
+            " shows its copies",
         )
     if not request.run_id:
         found = _keep_newest(found)
-    return _require_one_queue(_keep_reason(found, request.reason))
+    found = _keep_reason(found, request.reason)
+    queues = sorted({place(copy.queue, copy.queue_manager) for copy in found})
+    if len(queues) > 1:
+        raise RestoreError(
+            "MQDLQ-707",
+            f"the messages named were on several queues ({', '.join(queues)}); restore those of"
+            " one queue at a time, such as by their run",
+        )
+    return found
 
 
 def _keep_newest(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
@@ -345,22 +285,20 @@ def _keep_newest(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
     return [copy for copy in found if copy.key in kept]
 
 
-def _require_one_queue(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
-    queues = sorted({place(copy.queue, copy.queue_manager) for copy in found})
-    if len(queues) > 1:
-        raise RestoreError(
-            "MQDLQ-707",
-            f"the messages named were on several queues ({', '.join(queues)}); restore those of"
-            " one queue at a time, such as by their run",
-        )
-    return found
-
-
 def _keep_reason(found: list[ArchivedCopy], reason: int) -> list[ArchivedCopy]:
     """Keep the copies whose MQDLH gives that reason, and the copies that cannot be read."""
     if not reason:
         return found
-    kept = _find_keys_with_reason(found, reason)
+    kept = set()
+    for copy, content in read_archived_copies(found):
+        is_wanted = True
+        if isinstance(content, Copy):
+            try:
+                is_wanted = decode_copied_header(content).reason == reason
+            except MalformedHeaderError:
+                is_wanted = False
+        if is_wanted:
+            kept.add(copy.key)
     if not kept:
         raise RestoreError(
             "MQDLQ-705",
@@ -368,18 +306,6 @@ def _keep_reason(found: list[ArchivedCopy], reason: int) -> list[ArchivedCopy]:
             " the reason out, or name another",
         )
     return [copy for copy in found if copy.key in kept]
-
-
-def _find_keys_with_reason(found: Sequence[ArchivedCopy], reason: int) -> set[tuple[str, int]]:
-    kept = set()
-    for each in read_archived_copies(found):
-        try:
-            is_wanted = each.content is None or decode_copied_header(each.content).reason == reason
-        except MalformedHeaderError:
-            is_wanted = False
-        if is_wanted:
-            kept.add(each.copy.key)
-    return kept
 
 
 def check_target(wanted: Restoration, destinations: Destinations | None = None) -> None:

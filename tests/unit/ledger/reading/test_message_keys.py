@@ -11,9 +11,9 @@ import pytest
 from mqdlq.airflow import params
 from mqdlq.handlers import Handler
 from mqdlq.ledger.reading.message_keys import MessageKeyError
+from mqdlq.ledger.tables.messages import Restoration
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import find_messages
-from mqdlq.stages.restore import RestoreRequest
 from mqdlq.stages.restore.selection import begin_restoration
 from mqdlq.tools.acting import AskedAction, Selection, Sources, Verb, build_preview
 from tests.support.world import World
@@ -124,13 +124,14 @@ def test_a_restoration_takes_the_beginning_of_a_key(world: World) -> None:
     world.handle(RULES, action="ACTION(DISCARD)", message_keys=(key,))
     handler = Handler(name="test", directory=world.directory, connection="mq", rules="test.rules")
 
-    begun = begin_restoration(
-        "r1",
-        handler,
-        RestoreRequest(message_keys=(key[:12],)),
-        ledger=world.ledger,
-        clock=world.clock,
+    asked = Restoration(
+        restoration_id="r1",
+        handler="test",
+        state_queue=handler.state_queue,
+        message_keys=(key[:12],),
+        started_at=world.clock(),
     )
+    begun = begin_restoration(asked, handler, ledger=world.ledger)
 
     assert begun.message_keys == (key,)
 
