@@ -21,7 +21,7 @@ from mqdlq.headers import DeadLetterHeader
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.unit_of_work import UnitOfWork
-from mqdlq.stages.execute.actions import build_delivery
+from mqdlq.stages.execute.dead_letters import build_delivery
 from tests.support.world import DEFINITIONS, World
 
 MESSAGES = int(os.environ.get("MQDLQ_BENCH_MESSAGES", "5000"))

@@ -141,15 +141,7 @@ def take(made: World, payload: str = "none") -> Any:
     """Start a run a second later, take its snapshot, return the run."""
     made.clock.sleep(1)
     run = made.start(RULES)
-    take_snapshot(
-        run,
-        made.settings,
-        ledger=made.ledger,
-        lake_root=made.lake_root,
-        clock=made.clock,
-        progress=lambda _: None,
-        options=SnapshotOptions(payload=payload),
-    )
+    take_snapshot(made.execution(run), SnapshotOptions(payload=payload))
     return run
 
 

@@ -12,7 +12,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -92,6 +92,17 @@ def _queue_manager(definitions: str, checks_headers: bool) -> Path:
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     own = {"HDRCHECK": int(checks_headers)}
     return embedded_mq.create_defined("QM1", definitions, Path(directory), attributes=own)[0]
+
+
+class _Listener(logging.Handler):
+    """Appends the messages of a log to a list."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self._told = told
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._told.append(record.getMessage())
 
 
 @dataclass
@@ -189,15 +200,12 @@ class World:
 
     def snapshot(self, run: Run, told: list[str] | None = None, **options: Any) -> SnapshotManifest:
         """Take the run's snapshot; `told` receives its progress, `options` are the snapshot's."""
-        return take_snapshot(
-            run,
-            self.settings,
-            ledger=self.ledger,
-            lake_root=self.lake_root,
-            clock=self.clock,
-            progress=self.log.info if told is None else told.append,
-            options=SnapshotOptions(**options),
-        )
+        execution = self.execution(run)
+        if told is not None:
+            log = logging.Logger("told")  # noqa: LOG001 (apart from the others)
+            log.addHandler(_Listener(told))
+            execution = replace(execution, log=log)
+        return take_snapshot(execution, SnapshotOptions(**options))
 
     def recorded_snapshot(self, run_id: str) -> TakenSnapshot:
         """Return the ledger's record of a run's snapshot, which must exist."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, BinaryIO, Final
 
@@ -30,9 +29,9 @@ from mqdlq.cli.queue_managers import (
 )
 from mqdlq.cli.snapshots.causes import causes_as_json, causes_table
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
-from mqdlq.model import Outcome, QueueKind
+from mqdlq.model import Outcome, QueueKind, Step
 from mqdlq.rules import RulesError, RulesTable
-from mqdlq.stages.snapshot.preview import PlannedAction, Preview, UnhandledMessages, preview_queue
+from mqdlq.stages.snapshot.preview import Preview, UnhandledMessages, preview_queue
 from mqdlq.words import (
     cause_in_words,
     destination_of,
@@ -45,6 +44,7 @@ from mqdlq.words import (
 
 USAGE: Final = 2
 _MOST: Final = 12
+_SHOWN: Final = ("rule", "rule_line", "action", "target_q", "target_q_mgr", "tries")
 _WITHOUT_ATTEMPTS: Final = (
     "mqdlq: warning: a preview does not know the number of attempts so far: no rule that compares"
     " attempts matches; a dry run of the handler counts them"
@@ -141,7 +141,10 @@ def _as_json(found: Preview) -> dict[str, Any]:
         "bytes": found.bytes,
         "maybe_truncated": found.maybe_truncated,
         "causes": causes_as_json(found.causes),
-        "plan": [asdict(planned) for planned in found.planned],
+        "plan": [
+            {name: getattr(step, name) for name in _SHOWN} | {"messages": messages}
+            for step, messages in found.planned
+        ],
         "needs_attention": [
             {
                 "outcome": trouble.outcome.value,
@@ -153,7 +156,7 @@ def _as_json(found: Preview) -> dict[str, Any]:
                 "dest_q_name": trouble.cause.dest_q_name,
                 "dest_q_mgr_name": trouble.cause.dest_q_mgr_name,
                 "messages": trouble.messages,
-                "browse_seqs": list(trouble.browse_seqs),
+                "browse_seqs": trouble.browse_seqs,
                 "next_step": _advice(trouble),
             }
             for trouble in found.needs_attention
@@ -180,21 +183,21 @@ def _parts(found: Preview) -> Iterator[RenderableType]:
     yield from _attention(found.needs_attention)
 
 
-def _matrix(planned: tuple[PlannedAction, ...]) -> RenderableType:
+def _matrix(planned: tuple[tuple[Step, int], ...]) -> RenderableType:
     if not planned:
         return Text("No rule matches any of them.", style="bold")
     shown = _table("First actions that the rules would try", "Messages", "Rule", "Action", "Target")
-    for one in planned[:_MOST]:
+    for one, messages in planned[:_MOST]:
         times = f" (up to {one.tries} times)" if one.tries > 1 else ""
         shown.add_row(
-            f"{one.messages:,}",
+            f"{messages:,}",
             f"{one.rule} (line {one.rule_line})",
             f"{one.action}{times}",
             Text(target(one.target_q, one.target_q_mgr)),
         )
     if rest := planned[_MOST:]:
-        messages = sum(one.messages for one in rest)
-        shown.add_row(f"{messages:,}", f"{len(rest):,} more rows", "", "")
+        others = sum(messages for _, messages in rest)
+        shown.add_row(f"{others:,}", f"{len(rest):,} more rows", "", "")
     return shown
 
 

@@ -43,7 +43,7 @@ def test_a_preview_needs_the_authorities_of_a_dry_run(world: World) -> None:
         found = preview_queue(queue_manager, parse(RULES), clock=world.clock)
     connect_as(world, SENSE)
 
-    assert sum(one.messages for one in found.planned) > 0
+    assert sum(messages for _, messages in found.planned) > 0
     with (
         world.connect() as queue_manager,
         pytest.raises(QueueManagerError, match=f"MQOPEN of queue {DLQ} failed: .*2035"),
@@ -73,14 +73,7 @@ def test_a_second_run_needs_no_further_authority_for_settled_messages(world: Wor
     world.handle(RULES)
     run = world.start(RULES)
 
-    manifest = take_snapshot(
-        run,
-        world.settings,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        progress=world.log.info,
-    )
+    manifest = take_snapshot(world.execution(run))
     settle(world.execution(run))
 
     assert (manifest.full, manifest.settled) == (0, 10)

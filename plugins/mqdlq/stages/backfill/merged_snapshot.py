@@ -34,8 +34,7 @@ from mqdlq.rules.diagnostics import listed
 from mqdlq.stages.execute import Execution
 from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
 from mqdlq.stages.snapshot.compact_rows import record_causes
-from mqdlq.stages.snapshot.named_messages import check_given_action
-from mqdlq.stages.snapshot.taking import locate_snapshot
+from mqdlq.stages.snapshot.taking import check_given_action, locate_snapshot
 
 
 def merge_window(

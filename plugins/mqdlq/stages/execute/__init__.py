@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mqdlq.resources import Execution
-from mqdlq.stages.execute.acceptance import accept_plan
 from mqdlq.stages.execute.passes import PassResult, make_pass
+from mqdlq.stages.execute.pending_steps import accept_plan
 from mqdlq.stages.execute.settlement import settle
 
 __all__ = ["Execution", "PassResult", "accept_plan", "make_pass", "settle"]

@@ -18,7 +18,7 @@ from mqdlq.mqi.client import printable_name
 from mqdlq.mqi.state_queue import Marker
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
-from mqdlq.stages.execute.actions import decode_dead_letter_header, repeats_recorded_failure
+from mqdlq.stages.execute.dead_letters import decode_dead_letter_header, repeats_recorded_failure
 
 BACKED_OUT = MQRC["MQRC_BACKED_OUT"]
 MAX_UNWRITTEN_FAILURES = 500

@@ -29,13 +29,16 @@ from mqdlq.plan import TARGET_COLUMNS, decide
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.rules import parse
-from mqdlq.stages.execute.acceptance import find_reason_not_to_act
 from mqdlq.stages.execute.archiving import archive_messages, needs_copy
 from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, MovedMessages
 from mqdlq.stages.execute.dead_letters import DeadLetterSource
 from mqdlq.stages.execute.interrupted_attempts import settle_interrupted_attempts
-from mqdlq.stages.execute.leases import lease_until, skip_leased_messages
-from mqdlq.stages.execute.pending_steps import load_work_list
+from mqdlq.stages.execute.pending_steps import (
+    find_reason_not_to_act,
+    lease_until,
+    load_work_list,
+    skip_leased_messages,
+)
 from mqdlq.stages.older_ledger import begin_work
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine

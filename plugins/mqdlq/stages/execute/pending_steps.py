@@ -2,21 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from mqdlq.causes import CAUSE_COLUMNS, cause_of_row
 from mqdlq.controls.repair.changes import find_all_changes
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.errors import ExecutionError
-from mqdlq.lake import plan_directory, planned_messages, snapshot_rows
+from mqdlq.lake import (
+    PlanDescription,
+    plan_directory,
+    planned_messages,
+    read_plan,
+    settled_places,
+    snapshot_rows,
+)
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
-from mqdlq.model import Action, AttemptState, PlannedMessage, Step
+from mqdlq.ledger.tables.messages import OutcomeFact
+from mqdlq.ledger.tables.runs import AcceptedPlan, Run
+from mqdlq.model import Action, AttemptState, Outcome, PlannedMessage, Step
 from mqdlq.plan import plan_hash
 from mqdlq.reasons import Reason, Why
+from mqdlq.resources import Execution
 from mqdlq.rules import treatment_changes
+
+
+def accept_plan(
+    run: Run,
+    plan_id: str,
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    clock: Callable[[], datetime],
+) -> PlanDescription:
+    """Check that a plan belongs to this run and is unaltered, and record it.
+
+    The plan must have the run's rules digest and snapshot, its hash must match its rows, and no
+    other run may have begun to execute it. Accepting the same plan again changes nothing. Raises
+    ExecutionError otherwise.
+    """
+    directory = plan_directory(lake_root, plan_id)
+    description = read_plan(directory)
+    snapshot = ledger.snapshots.of_run(run.run_id)
+    if snapshot is None or description.snapshot_ids != (snapshot.snapshot_id,):
+        raise ExecutionError(
+            "MQDLQ-501", f"plan {plan_id} was not made from this run's snapshot; start a new run"
+        )
+    if description.rules_digest != run.rules_digest:
+        raise ExecutionError(
+            "MQDLQ-502",
+            f"plan {plan_id} was made by other rules than those this run read at its start; start"
+            " a new run",
+        )
+    age_s = (clock() - snapshot.taken_at).total_seconds()
+    if age_s > run.max_plan_age_s:
+        raise ExecutionError(
+            "MQDLQ-503",
+            f"plan {plan_id} is too old: its snapshot was taken {age_s:.0f} s ago, the handler"
+            f" allows {run.max_plan_age_s} s (max_plan_age); start a new run",
+        )
+    found = plan_hash(planned_messages(directory))
+    if found != description.plan_hash:
+        raise ExecutionError(
+            "MQDLQ-504",
+            f"plan {plan_id} was altered: its rows hash to {found}, its description says"
+            f" {description.plan_hash}; start a new run",
+        )
+    if others := ledger.plans.other_runs_with(plan_id, run.run_id):
+        raise ExecutionError(
+            "MQDLQ-505",
+            f"plan {plan_id} has been started by run {others[0]}; start a new run for the"
+            " remaining messages",
+        )
+    recorded = ledger.plans.of_run(run.run_id)
+    if recorded is None:
+        rows = (
+            (row.browse_seq, row.message_key, row.disposition)
+            for row in planned_messages(directory)
+        )
+        keys = {row.message_key for row in planned_messages(directory)}
+        settled = settled_places(snapshot.location, keys)
+        accepted = AcceptedPlan(run.run_id, plan_id, found, directory, clock())
+        ledger.plans.record(run, accepted, rows, settled)
+    elif recorded.plan_hash != found:
+        raise ExecutionError(
+            "MQDLQ-507",
+            f"run {run.run_id} has already accepted another plan, {recorded.plan_id}; start a new"
+            " run",
+        )
+    return description
+
+
+def find_reason_not_to_act(run: Run, ledger: Ledger) -> Reason | None:
+    """Return the reason why the run must not execute its plan, or None.
+
+    A plan that needed no approval may be executed. A plan that needed one, as each plan of a run
+    with a repair does, is executed only if exactly this plan was approved: raises ExecutionError if
+    another plan was approved.
+    """
+    if run.dry_run:
+        return Why.DRY_RUN()
+    approval = ledger.plans.last_approval(run.run_id)
+    if approval is None:
+        return Why.REPAIR_NOT_ASKED() if run.repair else None
+    if approval.decision != "approved":
+        code = Why.NOT_ANSWERED if approval.decision == "asked" else Why.REJECTED
+        return code(who=approval.who)
+    plan = ledger.plans.of_run(run.run_id)
+    if plan is not None and plan.plan_hash != approval.plan_hash:
+        raise ExecutionError(
+            "MQDLQ-506",
+            f"plan {plan.plan_id} hashes to {plan.plan_hash}, and {approval.who} has approved"
+            f" {approval.plan_hash}; start a new run, and approve its plan",
+        )
+    return None
 
 
 def count_by_rule(
@@ -128,3 +229,47 @@ def _find_reason_to_withhold(item: WorkItem, run: Run, truncated: bool) -> Reaso
     if truncated and loses_its_header and step.action is not Action.DISCARD:
         return Why.MAYBE_TRUNCATED()
     return item.changes.refusal if item.changes else None
+
+
+LEASE_GRACE = timedelta(minutes=5)
+"""How late the next pass may begin before other runs may take the messages."""
+
+
+def skip_leased_messages(work: WorkList, execution: Execution) -> None:
+    """Record the outcome `leased_by_run` for messages that another run leases."""
+    run, ledger, now = execution.run, execution.ledger, execution.clock()
+    owners = ledger.messages.lease_holders(run.run_id, now)
+    facts = []
+    for item in work.items:
+        owner = owners.get(item.message.message_id, run.run_id)
+        if owner != run.run_id and item.outcome is None:
+            item.outcome = Outcome.LEASED_BY_RUN
+            facts.append(_build_leased_outcome(item, owner, now))
+    ledger.outcomes.add(run.run_id, facts)
+    if facts:
+        execution.log.info("%d messages are skipped: another run leases them", len(facts))
+
+
+def lease_until(moment: datetime | None, items: Sequence[WorkItem], execution: Execution) -> None:
+    """Lease these messages until the next pass and LEASE_GRACE; release the run's other leases.
+
+    `moment` is None if there is no next pass.
+    """
+    run_id, ledger, now = execution.run.run_id, execution.ledger, execution.clock()
+    ids = {item.message.message_id for item in items} if moment is not None else set()
+    held = {
+        key for key, owner in ledger.messages.lease_holders(run_id, now).items() if owner == run_id
+    }
+    ledger.messages.lease(run_id, sorted(held - ids), now)
+    if moment is not None:
+        ledger.messages.lease(run_id, sorted(ids), moment + LEASE_GRACE)
+
+
+def release_all_leases(execution: Execution) -> None:
+    """Release every lease of a run that has settled its account."""
+    lease_until(None, (), execution)
+
+
+def _build_leased_outcome(item: WorkItem, owner: str, now: datetime) -> OutcomeFact:
+    why = Why.LEASED(run_id=owner)
+    return OutcomeFact(item.message.message_id, Outcome.LEASED_BY_RUN, why, 0, "", "", "", now)

@@ -28,7 +28,7 @@ from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker
 from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
 from mqdlq.reasons import Reason, Why
-from mqdlq.stages.execute.actions import strip_dead_letter_header
+from mqdlq.stages.execute.dead_letters import strip_dead_letter_header
 from mqdlq.stages.restore.copies import RestorationResources
 from mqdlq.stages.units.destinations import Destinations
 

@@ -5,41 +5,27 @@ Nothing is written and no message moves: the queue is opened only to browse and 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count, islice
 from typing import Any, Final
 
 from mqdlq.causes import COLUMNS, Cause, CauseCounter, CountedCause, cause_of_row
 from mqdlq.headers import message_key
-from mqdlq.model import Action, Outcome
+from mqdlq.model import Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, StepTemplate, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
-from mqdlq.stages.snapshot.highlights import Highlighter
-from mqdlq.stages.snapshot.rows import NumberedMessage, PropertyMatches, RowBuilder
+from mqdlq.stages.snapshot.rows import Highlighter, NumberedMessage, PropertyMatches, RowBuilder
 
 _BATCH_SIZE: Final = 4096
 _MAX_SAMPLES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedAction:
-    """The step that would be tried first, its number of tries, and the number of messages."""
-
-    rule: int
-    rule_line: int
-    action: Action
-    target_q: str
-    target_q_mgr: str
-    tries: int
-    messages: int
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UnhandledMessages:
     """Messages of one cause that the table does not handle, with the first few by browse_seq.
 
@@ -49,20 +35,23 @@ class UnhandledMessages:
     outcome: Outcome
     problem: str
     cause: Cause
-    messages: int
-    browse_seqs: tuple[int, ...]
+    messages: int = 0
+    browse_seqs: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The messages on a queue, and what a table would do with them; `planned` is in table order."""
+    """The messages on a queue, and what a table would do with them.
+
+    `planned` counts the messages by the step that would be tried first, in table order.
+    """
 
     queue_manager: str
     queue: str
     messages: int
     bytes: int
     causes: tuple[CountedCause, ...]
-    planned: tuple[PlannedAction, ...]
+    planned: tuple[tuple[Step, int], ...]
     needs_attention: tuple[UnhandledMessages, ...]
     maybe_truncated: int
     at: datetime
@@ -146,28 +135,25 @@ class _PreviewCounter:
         self.messages = self._bytes = self._truncated = 0
         self._causes = CauseCounter()
         self._steps: dict[tuple[Any, ...], tuple[StepTemplate, ...]] = {}
-        self._planned: Counter[tuple[int, int, Action, str, str, int]] = Counter()
-        self._unhandled: Counter[tuple[Any, ...]] = Counter()
-        self._samples: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        self._planned: Counter[Step] = Counter()
+        self._unhandled: dict[tuple[Outcome, str, Cause], UnhandledMessages] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Count a message."""
         self.messages += 1
         self._bytes += row["total_length"]
         self._truncated += row["maybe_truncated"]
         self._causes.add_row(row)
         steps = self._find_steps(row)
         if steps:
-            first = resolve(steps[0], row)
-            where = (first.target_q, first.target_q_mgr, first.tries)
-            self._planned[first.rule, first.rule_line, first.action, *where] += 1
+            self._planned[resolve(steps[0], row)] += 1
             return
         is_asked = self._table.acts_on(row["class"])
         outcome = Outcome.UNMATCHED if is_asked else Outcome.UNPROCESSABLE
-        trouble = (outcome, row["problem"], cause_of_row(row))
-        self._unhandled[trouble] += 1
-        if len(self._samples[trouble]) < _MAX_SAMPLES:
-            self._samples[trouble].append(row["browse_seq"])
+        key = (outcome, row["problem"], cause_of_row(row))
+        trouble = self._unhandled.setdefault(key, UnhandledMessages(*key))
+        trouble.messages += 1
+        if len(trouble.browse_seqs) < _MAX_SAMPLES:
+            trouble.browse_seqs.append(row["browse_seq"])
 
     def _find_steps(self, row: Mapping[str, Any]) -> tuple[StepTemplate, ...]:
         key = (row["class"], *self._table.key_of(row))
@@ -178,9 +164,11 @@ class _PreviewCounter:
         return self._steps[key]
 
     def build_preview(self, queue_manager: str, queue: str, at: datetime) -> Preview:
-        """Return the counts."""
-        planned = [PlannedAction(*what, messages) for what, messages in self._planned.items()]
-        planned.sort(key=lambda p: (p.rule, -p.messages, p.target_q, p.target_q_mgr))
+        planned = sorted(
+            self._planned.items(),
+            key=lambda p: (p[0].rule, -p[1], p[0].target_q, p[0].target_q_mgr),
+        )
+        unhandled = sorted(self._unhandled.values(), key=lambda trouble: -trouble.messages)
         return Preview(
             queue_manager=queue_manager,
             queue=queue,
@@ -188,19 +176,7 @@ class _PreviewCounter:
             bytes=self._bytes,
             causes=tuple(self._causes.counted()),
             planned=tuple(planned),
-            needs_attention=tuple(
-                self._build_unhandled(*item) for item in self._unhandled.most_common()
-            ),
+            needs_attention=tuple(unhandled),
             maybe_truncated=self._truncated,
             at=at,
-        )
-
-    def _build_unhandled(self, trouble: tuple[Any, ...], messages: int) -> UnhandledMessages:
-        outcome, problem, cause = trouble
-        return UnhandledMessages(
-            outcome=outcome,
-            problem=problem,
-            cause=cause,
-            messages=messages,
-            browse_seqs=tuple(self._samples[trouble]),
         )

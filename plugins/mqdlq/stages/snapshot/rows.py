@@ -1,9 +1,9 @@
-"""Fill the number of earlier attempts on each message into the rows of a snapshot."""
+"""Build the rows of a snapshot from browsed messages, with all that rules compare."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqdlq.errors import MalformedHeaderError
+from mqdlq.constants import MQRC
+from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.headers import (
     DLH_LENGTH,
     PREFIX_LENGTH,
@@ -30,8 +31,8 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.mqi.connect import QueueManager
 from mqdlq.rules import RulesTable, table_with
-from mqdlq.stages.snapshot.highlights import Highlighter
 from mqdlq.structures import MQDLH, MQMD, Kind, Packed
 
 _COLUMN = "attempts_made"
@@ -60,9 +61,7 @@ class AttemptNumbers:
         run, keys = self._run, rows.column("message_key").to_pylist()
         known = self._ledger.attempts.of_residents(run.queue_manager, run.queue, set(keys))
         numbers = [self._number_of(key, known.get(key, ())) for key in keys]
-        place = HEADERS.get_field_index(_COLUMN)
-        filled = pa.array(numbers, HEADERS.field(_COLUMN).type)
-        return rows.set_column(place, HEADERS.field(_COLUMN), filled)
+        return _fill(rows, _COLUMN, numbers)
 
     def _number_of(self, key: bytes, numbers: list[int] | tuple[int, ...]) -> int:
         if not numbers:
@@ -70,6 +69,12 @@ class AttemptNumbers:
         place = self._sighted[key]
         self._sighted[key] += 1
         return numbers[place] if place < len(numbers) else 0
+
+
+def _fill(rows: pa.RecordBatch, name: str, values: Sequence[object]) -> pa.RecordBatch:
+    """Return the rows with the values of a column that is null so far."""
+    column = HEADERS.field(name)
+    return rows.set_column(HEADERS.get_field_index(name), column, pa.array(values, column.type))
 
 
 # Compare the message properties of browsed messages with the conditions of rules.
@@ -98,14 +103,11 @@ class PropertyMatches:
         return max(otherwise, PROPERTY_PREFIX_LENGTH) if self.names else otherwise
 
     def add_to(self, rows: pa.RecordBatch, messages: Sequence[BrowsedMessage]) -> pa.RecordBatch:
-        """Return the rows with the conditions that their messages meet."""
         if not self.names:
             return rows
         found = [self.compare(message) for message in messages]
         for name in _COLUMNS:
-            values = pa.array([one[name] for one in found], HEADERS.field(name).type)
-            place = HEADERS.get_field_index(name)
-            rows = rows.set_column(place, HEADERS.field(name), values)
+            rows = _fill(rows, name, [one[name] for one in found])
         return rows
 
     def compare(
@@ -409,3 +411,93 @@ def compute_expiries(expiry: Any, browsed_at: datetime) -> pa.Array:
     start = (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
     ends = start + expiry.astype(np.int64) * 100_000
     return pa.array(ends, mask=expiry < 0).cast(pa.timestamp("us", tz="UTC"))
+
+
+BACKED_OUT: Final = MQRC["MQRC_BACKOUT_THRESHOLD_REACHED"]
+"""The reason that IBM's classes for Java put into the MQDLH."""
+MAX_INQUIRED_DESTINATIONS: Final = 1_000
+"""How many destinations one snapshot inquires at most; the attributes of others are unknown."""
+
+
+BackoutRule = tuple[int, str]
+"""BOTHRESH and BOQNAME of a queue."""
+InquireBackoutRule = Callable[[str], BackoutRule | None]
+
+
+class Highlighter:
+    """Highlights the messages of one queue.
+
+    A message came from a backout if its MQDLH says so, if its BackoutCount has reached its
+    destination's BOTHRESH, or if this queue is its destination's BOQNAME. A message is about to
+    expire if no more than RETRYINT of its Expiry remains: the next pass would not meet it.
+    """
+
+    def __init__(
+        self, queue_manager: str, queue: str, retry_interval_s: int, ask: InquireBackoutRule
+    ) -> None:
+        """Highlight by `ask`, which returns a local queue's rule, None if it cannot be inquired."""
+        self._queue_manager, self._queue, self._inquire = queue_manager, queue, ask
+        self._retry_interval_tenths = retry_interval_s * 10
+        self._backout_rules: dict[str, BackoutRule | None] = {}
+
+    def highlight_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        rule = self._find_backout_rule(
+            row["dlh_dest_q_name"] or "", row["dlh_dest_q_mgr_name"] or ""
+        )
+        return {
+            "expires_before_next_pass": 0 <= row["expiry"] <= self._retry_interval_tenths,
+            "came_from_backout": row["dlh_reason"] == BACKED_OUT
+            or self._is_backout(rule, row["backout_count"]),
+            "dest_backout_threshold": rule and rule[0],
+            "dest_backout_requeue_q": rule and rule[1],
+        }
+
+    def highlight_columns(
+        self,
+        columns: Mapping[str, Any],
+        expiry: npt.NDArray[np.int32],
+        backout_counts: npt.NDArray[np.int32],
+    ) -> dict[str, Any]:
+        names = columns["dlh_dest_q_name"].to_pylist()
+        others = columns["dlh_dest_q_mgr_name"].to_pylist()
+        rules = [self._find_backout_rule(*place) for place in zip(names, others, strict=True)]
+        reasons = columns["dlh_reason"].tolist()
+        return {
+            "expires_before_next_pass": (expiry >= 0) & (expiry <= self._retry_interval_tenths),
+            "came_from_backout": [
+                reason == BACKED_OUT or self._is_backout(rule, count)
+                for rule, count, reason in zip(rules, backout_counts.tolist(), reasons, strict=True)
+            ],
+            "dest_backout_threshold": [rule and rule[0] for rule in rules],
+            "dest_backout_requeue_q": [rule and rule[1] for rule in rules],
+        }
+
+    def _is_backout(self, rule: BackoutRule | None, backout_count: int) -> bool:
+        if rule is None:
+            return False
+        threshold, requeue_q = rule
+        return 0 < threshold <= backout_count or requeue_q == self._queue
+
+    def _find_backout_rule(self, queue: str, queue_manager: str) -> BackoutRule | None:
+        if not queue or queue_manager not in {"", self._queue_manager}:
+            return None
+        if queue not in self._backout_rules:
+            if len(self._backout_rules) >= MAX_INQUIRED_DESTINATIONS:
+                return None
+            self._backout_rules[queue] = self._inquire(queue)
+        return self._backout_rules[queue]
+
+
+def make_backout_inquiry(queue_manager: QueueManager) -> InquireBackoutRule:
+    """Return a function that inquires the backout rule of a queue, None if it is unknown."""
+    constants = queue_manager.client.CMQC
+    selectors = constants.MQIA_BACKOUT_THRESHOLD, constants.MQCA_BACKOUT_REQ_Q_NAME
+
+    def ask(queue: str) -> BackoutRule | None:
+        try:
+            threshold, requeue_q = queue_manager.inquire_attributes(queue, *selectors)
+        except QueueManagerError:
+            return None  # no local queue, or no authority to inquire: nothing depends on it
+        return int(threshold), str(requeue_q)
+
+    return ask

@@ -1,11 +1,10 @@
-"""Take a snapshot: browse a run's queue and write its messages to the lake."""
+"""Take a run's snapshot: browse its queue, and check the messages that the run names."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,27 +14,28 @@ import pyarrow.compute as pc
 
 from mqdlq import lake
 from mqdlq.controls.evidence.checks import browse_stream, check_statistics, record_stream_check
+from mqdlq.errors import HandlerError
 from mqdlq.headers import message_key
-from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest
+from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest, snapshot_rows
 from mqdlq.lake.schema import SETTLED
-from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run, TakenSnapshot
-from mqdlq.model import QueueKind
+from mqdlq.model import MessageClass, QueueKind
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
-from mqdlq.rules import table_with
+from mqdlq.mqi.connect import QueueManager, connect
+from mqdlq.plan import needs_a_dlh
+from mqdlq.rules import parse, table_with
 from mqdlq.stages.execute import Execution, settle
 from mqdlq.stages.sense.work_detection import has_open_units
 from mqdlq.stages.snapshot.capture import PayloadCapture
 from mqdlq.stages.snapshot.compact_rows import SettledMessageIndex, record_causes
-from mqdlq.stages.snapshot.highlights import Highlighter, make_backout_inquiry
-from mqdlq.stages.snapshot.named_messages import check_named_messages
 from mqdlq.stages.snapshot.rows import (
     AttemptNumbers,
+    Highlighter,
     NumberedMessage,
     PropertyMatches,
     RowBuilder,
     compute_expiries,
+    make_backout_inquiry,
     to_array,
 )
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
@@ -52,20 +52,8 @@ _STRAYS: Final = {
     QueueKind.BACKOUT: "{} messages on this backout queue begin with an MQDLH, valid or not",
 }
 
-Clock = Callable[[], datetime]
-Progress = Callable[[str], None]
 
-
-def take_snapshot(
-    run: Run,
-    settings: ConnectionSettings,
-    *,
-    ledger: Ledger,
-    lake_root: str,
-    clock: Clock,
-    progress: Progress,
-    options: SnapshotOptions | None = None,
-) -> SnapshotManifest:
+def take_snapshot(execution: Execution, options: SnapshotOptions | None = None) -> SnapshotManifest:
     """Browse the queue once and write its messages to the lake, with the run's frozen rules.
 
     The queue is opened only to browse, so no application is disturbed and no BackoutCount changes.
@@ -74,6 +62,8 @@ def take_snapshot(
     the same run returns its snapshot. Raises QueueManagerError and LakeError; the files that a
     crash leaves have no manifest, so later stages ignore them.
     """
+    run, ledger, lake_root = execution.run, execution.ledger, execution.lake_root
+    clock, progress = execution.clock, execution.log.info
     recorded = ledger.snapshots.of_run(run.run_id)
     if recorded is not None:
         progress(f"this run already has a snapshot: {recorded.snapshot_id}")
@@ -85,17 +75,16 @@ def take_snapshot(
     if because and not run.has_given_action:  # a given action has no settled messages
         progress(f"every message is read in full: {because}")
     with (
-        connect(settings) as queue_manager,
+        connect(execution.settings) as queue_manager,
         SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer,
     ):
         with closing(PayloadCapture(chosen, writer, queue_manager, run.queue)) as capture:
-            attempts = AttemptNumbers(run, ledger)
-            matches = PropertyMatches(table_with(run.rules_text, "PROPERTY"))
-            browse = _SnapshotBrowse(
-                run, queue_manager, writer, known, attempts, matches, capture, clock, progress
-            )
-            strays = browse.write()
-        manifest = _finish(writer, run, chosen, taken_at)
+            strays = _SnapshotBrowse(execution, queue_manager, writer, known, capture).write()
+        is_encrypted = chosen.key and chosen.max_captured_bytes != 0
+        key_id = chosen.key.key_id if chosen.key and is_encrypted else ""
+        manifest = finish_snapshot(
+            writer, run, taken_at, payload=chosen.payload, payload_key_id=key_id
+        )
     ledger.snapshots.record(
         TakenSnapshot(
             run.run_id,
@@ -115,8 +104,14 @@ def take_snapshot(
     return manifest
 
 
-def _finish(
-    writer: SnapshotWriter, run: Run, options: SnapshotOptions, taken_at: datetime
+def finish_snapshot(
+    writer: SnapshotWriter,
+    run: Run,
+    taken_at: datetime,
+    *,
+    payload: str = "none",
+    payload_key_id: str = "",
+    put_together_from: tuple[str, ...] = (),
 ) -> SnapshotManifest:
     """Complete a snapshot with the run's frozen rules and the rest of its description."""
     return writer.finish(
@@ -125,71 +120,70 @@ def _finish(
         rules_digest=run.rules_digest,
         rules_text=run.rules_text,
         nul_as_blank=run.nul_as_blank,
-        payload=options.payload,
-        payload_key_id=options.key.key_id
-        if options.key and options.max_captured_bytes != 0
-        else "",
+        payload=payload,
+        payload_key_id=payload_key_id,
+        put_together_from=put_together_from,
         message_keys=run.message_keys,
         has_given_action=run.has_given_action,
         queue_kind=run.queue_kind,
     )
 
 
-@dataclass(frozen=True, slots=True)
 class _SnapshotBrowse:
     """One browse of a queue into a snapshot."""
 
-    run: Run
-    queue_manager: QueueManager
-    writer: SnapshotWriter
-    known: SettledMessageIndex
-    attempts: AttemptNumbers
-    matches: PropertyMatches
-    capture: PayloadCapture
-    clock: Clock
-    progress: Progress
+    def __init__(
+        self,
+        execution: Execution,
+        queue_manager: QueueManager,
+        writer: SnapshotWriter,
+        known: SettledMessageIndex,
+        capture: PayloadCapture,
+    ) -> None:
+        self._run, self._queue_manager, self._writer = execution.run, queue_manager, writer
+        self._known, self._capture = known, capture
+        self._clock, self._progress = execution.clock, execution.log.info
+        self._attempts = AttemptNumbers(execution.run, execution.ledger)
+        self._matches = PropertyMatches(table_with(execution.run.rules_text, "PROPERTY"))
 
     def write(self) -> int:
         """Write a row per message; return how many of the run's messages no rule can match."""
-        run, constants = self.run, self.queue_manager.client.CMQC
-        ask = make_backout_inquiry(self.queue_manager)
+        run, constants = self._run, self._queue_manager.client.CMQC
+        ask = make_backout_inquiry(self._queue_manager)
         named = pa.array(sorted(run.named), pa.binary()) if run.named else None
         builder = RowBuilder(
             Highlighter(run.queue_manager, run.queue, run.retry_interval_s, ask),
             max_length=self._find_max_length(),
-            ccsid=int(self.queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
+            ccsid=int(self._queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
         )
         strays = 0
         for batch in self._browse_batches():
             fresh = self._separate_settled(batch)
             if fresh:
-                rows = self.attempts.add_to(builder.rows(fresh, self.clock()))
-                rows = self.matches.add_to(rows, [sighted.browsed for sighted in fresh])
-                self._write(fresh, rows)
+                rows = self._attempts.add_to(builder.rows(fresh, self._clock()))
+                rows = self._matches.add_to(rows, [sighted.browsed for sighted in fresh])
+                self._writer.write_batch(rows)
+                offsets = rows.column("payload_offset").to_pylist()
+                for one, offset in zip(fresh, offsets, strict=True):
+                    self._capture.keep(one, offset)
                 stray = pc.not_equal(rows.column("class"), run.queue_kind.acts_on.value)
                 if named is not None:
                     stray = pc.and_(stray, pc.is_in(rows.column("message_key"), value_set=named))
                 strays += pc.sum(stray).as_py()
         return strays
 
-    def _write(self, sighted: Sequence[NumberedMessage], rows: pa.RecordBatch) -> None:
-        self.writer.write_batch(rows)
-        offsets = rows.column("payload_offset").to_pylist()
-        for one, offset in zip(sighted, offsets, strict=True):
-            self.capture.keep(one, offset)
-
     def _browse_batches(self) -> Iterator[list[NumberedMessage]]:
         """Browse the queue in batches of some thousand messages, fewer if their bodies are read."""
-        with self.queue_manager.browsing(self.run.queue) as queue:
+        with self._queue_manager.browsing(self._run.queue) as queue:
             cursor = BrowseCursor(
-                self.queue_manager,
+                self._queue_manager,
                 queue,
-                self.run.queue,
-                self.matches.browsed_length(self.capture.browsed_length),
-                self.matches.names,
+                self._run.queue,
+                self._matches.browsed_length(self._capture.browsed_length),
+                self._matches.names,
             )
             batch: list[NumberedMessage] = []
-            held, count = 0, self.writer.count
+            held, count = 0, self._writer.count
             for browse_seq, browsed in enumerate(cursor.messages(), start=1):
                 key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
                 count(key, browsed.total_length)
@@ -199,25 +193,25 @@ class _SnapshotBrowse:
                     yield batch
                     batch, held = [], 0
                 if browse_seq % PROGRESS_EVERY == 0:
-                    self.progress(f"{browse_seq} messages browsed")
+                    self._progress(f"{browse_seq} messages browsed")
             yield batch
 
     def _separate_settled(self, batch: Sequence[NumberedMessage]) -> Sequence[NumberedMessage]:
         """Write compact rows of settled messages; return the other messages."""
-        entries = self.known.match([sighted.message_key for sighted in batch])
+        entries = self._known.match([sighted.message_key for sighted in batch])
         places = np.flatnonzero(entries >= 0)
         if not places.size:
             return batch
-        occurrences, lots = self.known.entries(entries[places])
+        occurrences, lots = self._known.entries(entries[places])
         settled = [batch[place] for place in places.tolist()]
-        self.writer.write_settled(self._build_compact_rows(settled, occurrences, lots))
+        self._writer.write_settled(self._build_compact_rows(settled, occurrences, lots))
         return [batch[place] for place in np.flatnonzero(entries < 0).tolist()]
 
     def _build_compact_rows(
         self, settled: Sequence[NumberedMessage], occurrences: Any, lots: Any
     ) -> pa.RecordBatch:
         """Return compact rows; `lots` are positions in the lots of the index."""
-        known = self.known.lots
+        known = self._known.lots
         chosen = pa.array(lots)
         endings = [lot.settled for lot in known]
         names = ("outcome", "rule", "action", "target_q", "target_q_mgr")
@@ -230,7 +224,7 @@ class _SnapshotBrowse:
             "browse_seq": [sighted.browse_seq for sighted in settled],
             "message_key": [sighted.message_key for sighted in settled],
             "occurrence": occurrences,
-            "expires_at": compute_expiries(np.frombuffer(joined, np.int32), self.clock()),
+            "expires_at": compute_expiries(np.frombuffer(joined, np.int32), self._clock()),
             **{name: pa.array(values).take(chosen) for name, values in of_lots.items()},
         }
         arrays = [to_array(columns[field.name], field.type) for field in SETTLED]
@@ -238,16 +232,16 @@ class _SnapshotBrowse:
 
     def _find_max_length(self) -> int:
         """Return the length of a possibly truncated message; warn if the queue can truncate."""
-        constants = self.queue_manager.client.CMQC
+        constants = self._queue_manager.client.CMQC
         longest = int(
-            self.queue_manager.inquire_queue(self.run.queue, constants.MQIA_MAX_MSG_LENGTH)
+            self._queue_manager.inquire_queue(self._run.queue, constants.MQIA_MAX_MSG_LENGTH)
         )
-        of_all = int(self.queue_manager.inquire(constants.MQIA_MAX_MSG_LENGTH))
+        of_all = int(self._queue_manager.inquire(constants.MQIA_MAX_MSG_LENGTH))
         if longest < of_all:
-            self.progress(
-                f"warning: MAXMSGL of {self.run.queue} is {longest}, that of the queue manager"
+            self._progress(
+                f"warning: MAXMSGL of {self._run.queue} is {longest}, that of the queue manager"
                 f" {of_all}: longer messages are cut or refused when they are dead-lettered;"
-                f" ALTER QLOCAL({self.run.queue}) MAXMSGL({of_all}) keeps them whole"
+                f" ALTER QLOCAL({self._run.queue}) MAXMSGL({of_all}) keeps them whole"
             )
         return min(longest, of_all)
 
@@ -267,15 +261,7 @@ def snapshot_queue(execution: Execution, options: SnapshotOptions) -> SnapshotMa
     # Before the snapshot; if this run has a snapshot, it is too late for the check.
     is_new = ledger.snapshots.of_run(run.run_id) is None
     copies = browse_stream(execution) if options.stream and is_new else None
-    manifest = take_snapshot(
-        run,
-        execution.settings,
-        ledger=ledger,
-        lake_root=execution.lake_root,
-        clock=execution.clock,
-        progress=log.info,
-        options=options,
-    )
+    manifest = take_snapshot(execution, options)
     if copies is not None:
         record_stream_check(execution, copies)
     if options.statistics and is_new:
@@ -304,3 +290,77 @@ def locate_snapshot(manifest: SnapshotManifest, lake_root: str) -> dict[str, str
         "plan": lake.plan_directory(lake_root, plan_id),
         "messages": manifest.messages,
     }
+
+
+_STRAYING: Final = {
+    QueueKind.DEAD_LETTER: "have no valid MQDLH",
+    QueueKind.BACKOUT: "begin with an MQDLH",
+}
+_REPAIRABLE: Final = (MessageClass.DEAD_LETTER, MessageClass.NO_DLH)
+_SHOWN_DIGITS = 12
+"""How many digits of a message_key are shown; they distinguish messages well enough for people."""
+
+
+def check_named_messages(run: Run, location: str) -> Iterator[str]:
+    """Yield warnings about named messages that the run will not act on.
+
+    Raises HandlerError if none of them is on the queue, or if the given action cannot be carried
+    out on one of them.
+    """
+    named = run.named
+    if not named:
+        return
+    classes = _classify_named_messages(run, location)
+    place = f"{run.queue} of {run.queue_manager}"
+    if not classes:
+        raise HandlerError(
+            "MQDLQ-120",
+            f"none of the messages named in message_keys is on {place}: they have left the queue,"
+            " or the keys are not those of the JSON report; name messages that are on the queue",
+        )
+    if absent := named - set(classes):
+        keys = _format_keys(absent)
+        yield f"{len(absent)} of {len(named)} named messages are not on {place}: {keys}"
+    if run.has_given_action:
+        check_given_action(run, location)
+    elif strays := [key for key, cls in classes.items() if cls != run.queue_kind.acts_on]:
+        yield (
+            f"{len(strays)} of {len(named)} named messages {_STRAYING[run.queue_kind]}, so that no"
+            f" rule applies to them; they stay unless `action` is given: {_format_keys(strays)}"
+        )
+
+
+def check_given_action(run: Run, location: str) -> None:
+    """Raise HandlerError if a given action cannot be carried out on a named message."""
+    if not run.has_given_action:
+        return
+    classes = _classify_named_messages(run, location)
+    if run.repair and (invalid := [key for key, cls in classes.items() if cls not in _REPAIRABLE]):
+        raise HandlerError(
+            "MQDLQ-522",
+            f"repair is refused for {len(invalid)} of {len(run.named)} named messages, whose MQDLH"
+            f" is not valid: {_format_keys(invalid)}; name messages with a valid MQDLH or with"
+            " none",
+        )
+    without = [key for key, cls in classes.items() if cls != MessageClass.DEAD_LETTER]
+    if without and (needed := needs_a_dlh(parse(run.rules_text, frozen=True).rules[0])):
+        raise HandlerError(
+            "MQDLQ-121",
+            f"{needed} is refused for {len(without)} of {len(run.named)} named messages, which"
+            f" have no valid MQDLH: {_format_keys(without)}; forward such messages to a queue given"
+            " by its name, discard or ignore them",
+        )
+
+
+def _classify_named_messages(run: Run, location: str) -> dict[bytes, str]:
+    """Return the classes of the named messages in a snapshot by key."""
+    named = run.named
+    return {
+        row["message_key"]: row["class"]
+        for row in snapshot_rows(location, ["message_key", "class"])
+        if row["message_key"] in named
+    }
+
+
+def _format_keys(keys: Iterable[bytes]) -> str:
+    return ", ".join(f"{key[:_SHOWN_DIGITS]}…" for key in sorted(key.hex() for key in keys))

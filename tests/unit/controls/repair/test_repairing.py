@@ -13,7 +13,7 @@ from mqdlq.lake.archive import read_copies
 from mqdlq.ledger.tables.controls import MessageRepair
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot.named_messages import check_named_messages
+from mqdlq.stages.snapshot.taking import check_named_messages
 from tests.support.world import World
 from tests.unit.controls.loops.returning import send_back
 from tests.unit.controls.repair.approved_repairs import keys_on_queue, plan_repair

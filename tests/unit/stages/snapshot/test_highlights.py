@@ -10,7 +10,7 @@ import pytest
 from mqdlq import lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.stages.snapshot.highlights import MAX_INQUIRED_DESTINATIONS, BackoutRule, Highlighter
+from mqdlq.stages.snapshot.rows import MAX_INQUIRED_DESTINATIONS, Highlighter
 from tests.support.world import World
 
 IGNORE = "RETRYINT(60)\nACTION(IGNORE)"
@@ -89,9 +89,9 @@ def test_a_destination_whose_boqname_is_this_queue_is_marked(world: World) -> No
 def test_a_snapshot_inquires_a_limited_number_of_destinations() -> None:
     asked: list[str] = []
 
-    def ask(queue: str) -> BackoutRule:
+    def ask(queue: str) -> tuple[int, str]:
         asked.append(queue)
-        return BackoutRule(0, "")
+        return (0, "")
 
     made = Highlighter("QM1", "DLQ", 60, ask)
     for number in range(2 * MAX_INQUIRED_DESTINATIONS):

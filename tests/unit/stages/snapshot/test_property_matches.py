@@ -78,7 +78,11 @@ def test_a_snapshot_has_conditions_in_place_of_values(tmp_path: Path, client: st
         assert table is not None
         with world.connect() as queue_manager:
             asked = preview_queue(queue_manager, table, "DLQ", clock=world.clock)
-        assert [(one.rule, one.messages) for one in asked.planned] == [(1, 2), (2, 1), (3, 1)]
+        assert [(step.rule, number) for step, number in asked.planned] == [
+            (1, 2),
+            (2, 1),
+            (3, 1),
+        ]
         assert world.handle(RULES) == {
             1: "forwarded",
             2: "left_by_rule",

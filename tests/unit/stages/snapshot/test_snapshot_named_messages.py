@@ -8,7 +8,7 @@ from mqdlq import lake
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
 from mqdlq.stages.execute import settle
-from mqdlq.stages.snapshot.named_messages import check_named_messages
+from mqdlq.stages.snapshot.taking import check_named_messages
 from tests.support.world import World
 
 RULES = "WAIT(NO)\nACTION(IGNORE)\n"

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row, message_key
 from mqdlq.lake.schema import HEADERS
 from mqdlq.mqi.browse import BrowsedMessage
-from mqdlq.stages.snapshot.highlights import BackoutRule, Highlighter
-from mqdlq.stages.snapshot.rows import NumberedMessage, RowBuilder
+from mqdlq.stages.snapshot.rows import Highlighter, NumberedMessage, RowBuilder
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
-RULES = {"PAYMENTS": BackoutRule(3, "PAYMENTS.BACKOUT"), "ORDERS": BackoutRule(0, "DLQ")}
+RULES = {"PAYMENTS": (3, "PAYMENTS.BACKOUT"), "ORDERS": (0, "DLQ")}
 TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
 ODD_TEXT = st.one_of(TEXT, st.sampled_from(["A\0B", "\0", " lead", "PAYMENTS", "ORDERS", "é"]))
 DATES = st.sampled_from(["20261121", "20240229", "20230229", "", "00000101", "2026112", "x0261121"])
