@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -89,13 +88,7 @@ class UnselectedMessages(UntouchedMessages):
     is_complete = True
 
     def __init__(self, location: str, named: Collection[bytes]) -> None:
-        full = (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
-        settled = (
-            key
-            for batch in settled_rows(location, ["message_key"])
-            for key in batch.column("message_key").to_pylist()
-        )
-        super().__init__([key for key in chain(full, settled) if key not in named])
+        super().__init__([key for key in read_all_keys(location) if key not in named])
 
     def count_settled(self) -> Counter[Settled]:
         """Count them all as not selected."""
@@ -172,6 +165,18 @@ def newly_settled(
                 fact.outcome, fact.rule, fact.action, fact.target_q, fact.target_q_mgr
             )
             yield NewlySettled(item.message.message_id, needs_carry, settled)
+
+
+def read_message_keys(location: str) -> Iterator[bytes]:
+    """Yield the message keys of a snapshot's full rows, in browse order."""
+    return (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
+
+
+def read_all_keys(location: str) -> Iterator[bytes]:
+    """Yield the message keys of a snapshot's full rows, then those of its compact rows."""
+    yield from read_message_keys(location)
+    for batch in settled_rows(location, ["message_key"]):
+        yield from batch.column("message_key").to_pylist()
 
 
 def _read_settled(row: dict[str, Any]) -> Settled:

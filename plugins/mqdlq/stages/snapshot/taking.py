@@ -69,7 +69,7 @@ def take_snapshot(execution: Execution, options: SnapshotOptions | None = None) 
         progress(f"this run already has a snapshot: {recorded.snapshot_id}")
         return read_manifest(recorded.location)
     chosen, taken_at = options or SnapshotOptions(), clock()
-    snapshot_id = f"{taken_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+    snapshot_id = new_snapshot_id(taken_at)
     known = SettledMessageIndex(run, chosen, ledger, lake_root)
     because = known.load(taken_at)
     if because and not run.has_given_action:  # a given action has no settled messages
@@ -102,6 +102,10 @@ def take_snapshot(execution: Execution, options: SnapshotOptions | None = None) 
         f"snapshot {snapshot_id}: {manifest.messages} messages{known_of}, {manifest.bytes} bytes"
     )
     return manifest
+
+
+def new_snapshot_id(at: datetime) -> str:
+    return f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
 
 def finish_snapshot(

@@ -11,8 +11,7 @@ import pytest
 from mqdlq import lake
 from mqdlq.lake import SnapshotManifest, snapshot_rows
 from mqdlq.ledger.tables.runs import Run, TakenSnapshot
-from mqdlq.stages.backfill.backfill_differences import Difference, find_differences
-from mqdlq.stages.backfill.merged_snapshot import drop_pruned, merge_snapshots
+from mqdlq.stages.backfill import drop_pruned, find_differences, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.retention import prune_snapshots
 from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
@@ -44,14 +43,8 @@ def backfill_run(world: World, rules: str) -> Run:
 
 
 def made(world: World, run: Run, *, apply: bool, window: BackfillWindow = DAY) -> SnapshotManifest:
-    return merge_snapshots(
-        run,
-        drop_pruned(find_snapshots_in_window(run, window, world.ledger)),
-        world.settings if apply else None,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-    )
+    taken = drop_pruned(find_snapshots_in_window(run, window, world.ledger))
+    return merge_snapshots(world.execution(run), taken, apply=apply)
 
 
 def place(world: World, manifest: SnapshotManifest) -> str:
@@ -148,7 +141,7 @@ def test_a_backfill_counts_differences_to_the_plans_of_that_time(world: World) -
     )
 
     assert evaluated == 3
-    assert changed == [Difference("IGNORE", "RETRY to PAYMENTS", 1)]
+    assert changed == [("IGNORE", "RETRY to PAYMENTS", 1)]
 
 
 def test_a_run_for_named_messages_hides_no_plan_for_the_others(world: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
-from mqdlq.stages.backfill.merged_snapshot import check_comparisons, merge_window
+from mqdlq.stages.backfill import check_comparisons, merge_window
 from mqdlq.stages.execute import settle
 from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
 from tests.support.world import NOON, World

@@ -13,7 +13,7 @@ from mqdlq import lake
 from mqdlq.cli.rules.diff import stored_snapshots
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Outcome
-from mqdlq.stages.backfill.merged_snapshot import drop_pruned, merge_snapshots
+from mqdlq.stages.backfill import drop_pruned, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.retention import find_reasons_to_keep, prune_snapshots
 from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
@@ -49,14 +49,8 @@ def backfilled(
     """Merge the snapshots of the day, an hour after the last one; return run and id."""
     world.clock.sleep(3600)
     run = world.start(RULES, dry_run=not apply, message_keys=message_keys)
-    manifest = merge_snapshots(
-        run,
-        drop_pruned(find_snapshots_in_window(run, DAY, world.ledger)),
-        world.settings if apply else None,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-    )
+    taken = drop_pruned(find_snapshots_in_window(run, DAY, world.ledger))
+    manifest = merge_snapshots(world.execution(run), taken, apply=apply)
     return run, manifest.snapshot_id
 
 

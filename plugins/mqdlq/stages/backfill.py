@@ -1,4 +1,4 @@
-"""Merge the snapshots of a backfill's window into one.
+"""A backfill: evaluate the snapshots of a past interval under today's rules.
 
 A backfill takes no snapshot of the queue. It merges the snapshots of its window into one, which
 holds the newest row of each message and is frozen with today's rules; the evaluation is then the
@@ -9,17 +9,21 @@ holds as many as the snapshot with the most of them.
 
 from __future__ import annotations
 
-import secrets
+import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Final
 
+from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.headers import message_key
 from mqdlq.lake import (
     SnapshotManifest,
     SnapshotWriter,
     find_snapshot,
+    planned_messages,
     read_manifest,
     settled_rows,
     snapshot_rows,
@@ -27,14 +31,21 @@ from mqdlq.lake import (
 )
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Look, Run, TakenSnapshot
+from mqdlq.model import Disposition, Outcome, PlannedMessage
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.resources import Execution
 from mqdlq.rules import find_unstored
 from mqdlq.rules.diagnostics import listed
-from mqdlq.stages.execute import Execution
+from mqdlq.stages.execute.settled_messages import read_all_keys, read_message_keys
 from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
 from mqdlq.stages.snapshot.compact_rows import record_causes
-from mqdlq.stages.snapshot.taking import check_given_action, locate_snapshot
+from mqdlq.stages.snapshot.taking import (
+    check_given_action,
+    finish_snapshot,
+    locate_snapshot,
+    new_snapshot_id,
+)
 
 
 def merge_window(
@@ -59,14 +70,7 @@ def merge_window(
         return None
     for warning in check_comparisons(run, kept, apply=apply):
         log.warning("%s", warning)
-    manifest = merge_snapshots(
-        run,
-        kept,
-        execution.settings if apply else None,
-        ledger=ledger,
-        lake_root=execution.lake_root,
-        clock=execution.clock,
-    )
+    manifest = merge_snapshots(execution, kept, apply=apply)
     check_given_action(run, str(locate_snapshot(manifest, execution.lake_root)["snapshot"]))
     record_causes(run, ledger=ledger)
     which = "are on the queue now" if apply else "to be evaluated"
@@ -75,34 +79,28 @@ def merge_window(
 
 
 def merge_snapshots(
-    run: Run,
-    taken: Iterable[TakenSnapshot],
-    settings: ConnectionSettings | None,
-    *,
-    ledger: Ledger,
-    lake_root: str,
-    clock: Callable[[], datetime],
+    execution: Execution, taken: Sequence[TakenSnapshot], *, apply: bool
 ) -> SnapshotManifest:
     """Write one snapshot from several, with the run's rules and the newest row of each message.
 
-    The snapshots must not be pruned. With `settings` the run acts: only messages that a browse of
+    The snapshots must not be pruned. With `apply` the run acts: only messages that a browse of
     the queue meets now are included, and the run uses this snapshot like its own. Without, the
     snapshot is for evaluation only, and the ledger does not record it. A second call for a run that
     acts returns its snapshot. Raises LakeError and QueueManagerError.
     """
+    run, ledger, lake_root = execution.run, execution.ledger, execution.lake_root
     recorded = ledger.snapshots.of_run(run.run_id)
     if recorded is not None:
         return read_manifest(recorded.location)
-    taken = list(taken)
     sources, wanted = _find_sources(taken, lake_root)
-    if settings is not None:
-        present = _browse_message_keys(run, settings)
+    if apply:
+        present = _browse_message_keys(run, execution.settings)
         wanted = Counter({key: min(number, present[key]) for key, number in wanted.items()})
     if run.named:
         wanted = Counter({key: number for key, number in wanted.items() if key in run.named})
     chosen = _choose_newest(sources, wanted)
-    at = clock()
-    snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+    at = execution.clock()
+    snapshot_id = new_snapshot_id(at)
     with SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer:
         browse_seq = 0
         for location, rest in zip(sources, chosen, strict=True):
@@ -111,18 +109,9 @@ def merge_snapshots(
                     rest[row["message_key"]] -= 1
                     browse_seq += 1
                     writer.write({**row, "browse_seq": browse_seq})
-        manifest = writer.finish(
-            taken_at=at,
-            taken_by=run.started_by,
-            rules_digest=run.rules_digest,
-            rules_text=run.rules_text,
-            nul_as_blank=run.nul_as_blank,
-            put_together_from=tuple(one.snapshot_id for one in taken),
-            message_keys=run.message_keys,
-            has_given_action=run.has_given_action,
-            queue_kind=run.queue_kind,
-        )
-    if settings is not None:
+        merged = tuple(one.snapshot_id for one in taken)
+        manifest = finish_snapshot(writer, run, at, put_together_from=merged)
+    if apply:
         ledger.snapshots.record(
             TakenSnapshot(
                 run.run_id, snapshot_id, writer.directory, manifest.messages, manifest.taken_at
@@ -171,9 +160,7 @@ def _find_sources(
     for one in taken:
         for snapshot_id in read_manifest(one.location).refers_to:
             earlier.setdefault(snapshot_id, find_snapshot(lake_root, snapshot_id))
-        wanted |= Counter(read_message_keys(one.location)) + Counter(
-            _read_settled_keys(one.location)
-        )
+        wanted |= Counter(read_all_keys(one.location))
     own = [one.location for one in taken]
     before = [place for _, place in sorted(earlier.items()) if place not in own]
     return [*before, *own], wanted
@@ -189,27 +176,112 @@ def _choose_newest(sources: Sequence[str], wanted: Counter[bytes]) -> list[Count
     return chosen[::-1]
 
 
-def read_message_keys(location: str) -> Iterator[bytes]:
-    """Yield the message keys of a snapshot's full rows, in browse order."""
-    return (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
-
-
-def _read_settled_keys(location: str) -> Iterator[bytes]:
-    for batch in settled_rows(location, ["message_key"]):
-        yield from batch.column("message_key").to_pylist()
-
-
 def _browse_message_keys(run: Run, settings: ConnectionSettings) -> Counter[bytes]:
     """Return how often each message key is on the run's queue now; nothing is removed."""
-    with connect(settings) as queue_manager:
-        constants = queue_manager.client.CMQC
-        options = constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING
-        queue = queue_manager.open(run.queue, options)
-        try:
-            cursor = BrowseCursor(queue_manager, queue, run.queue)
-            return Counter(
-                message_key(one.descriptor, one.total_length, one.prefix)
-                for one in cursor.messages()
-            )
-        finally:
-            queue_manager.close(queue)
+    with (
+        connect(settings) as queue_manager,
+        queue_manager.browsing(run.queue) as queue,
+    ):
+        cursor = BrowseCursor(queue_manager, queue, run.queue)
+        return Counter(
+            message_key(one.descriptor, one.total_length, one.prefix) for one in cursor.messages()
+        )
+
+
+NOT_EVALUATED: Final = "not evaluated"
+
+
+Difference = tuple[str, str, int]
+"""How messages were treated then, how they would be treated now, and how many they are."""
+
+
+def find_differences(
+    taken: Sequence[TakenSnapshot], put_together_at: str, plan: str, *, ledger: Ledger
+) -> tuple[int, list[Difference]]:
+    """Return how many messages were evaluated, and how they would be treated differently now.
+
+    `put_together_at` and `plan` are directories; the plan was made from that snapshot. The earlier
+    treatment of a message comes from the newest plan that covers it, among the plans of the runs
+    that took the snapshots. The plan of a run for named messages covers only these.
+    """
+    then: dict[bytes, str] = {}
+    for one in taken:
+        plan_then = ledger.plans.of_run(one.run_id)
+        steps = _read_treatments(plan_then.location) if plan_then is not None else {}
+        for row in snapshot_rows(one.location, ["browse_seq", "message_key"]):
+            if row["browse_seq"] in steps:
+                then[row["message_key"]] = steps[row["browse_seq"]]
+    for key, treatment in _read_settled_treatments(taken):
+        then.setdefault(key, treatment)
+    now = _read_treatments(plan)
+    counted: Counter[tuple[str, str]] = Counter()
+    for browse_seq, key in enumerate(read_message_keys(put_together_at), start=1):
+        counted[then.get(key, NOT_EVALUATED), now[browse_seq]] += 1
+    differences = [(*pair, number) for pair, number in counted.most_common() if pair[0] != pair[1]]
+    return counted.total(), differences
+
+
+def report_differences(
+    run: Run,
+    window: BackfillWindow,
+    snapshot: str,
+    plan: str,
+    *,
+    ledger: Ledger,
+    clock: Callable[[], datetime],
+    log: logging.Logger,
+) -> None:
+    """Log what today's rules would treat differently, and write it beside the run's report.
+
+    `snapshot` and `plan` are the directories of the merged snapshot and of its plan.
+    """
+    of_window = find_snapshots_in_window(run, window, ledger)
+    taken = drop_pruned(of_window)
+    evaluated, changed = find_differences(taken, snapshot, plan, ledger=ledger)
+    number = sum(messages for _, _, messages in changed)
+    headline = (
+        f"Backfill of {window}: today's rules would treat {number} of {evaluated} messages"
+        " differently. Nothing was done; apply: true does it."
+    )
+    if pruned := len(of_window) - len(taken):
+        headline += f" {pruned} of {len(of_window)} snapshots are pruned, and not in this."
+    for was, is_now, messages in changed:
+        log.info("%d messages: then %s; now %s", messages, was, is_now)
+    log.info("%s", headline)
+    ledger.runs.record_look(run.run_id, Look(evaluated, False, headline, clock()))
+    directory = directories.report_directory(run.run_id)
+    directories.make_private_directory(directory.absolute())
+    document = {
+        "window": [window.start.isoformat(), window.end.isoformat()],
+        "snapshots": [one.snapshot_id for one in taken],
+        "rules_digest": run.rules_digest,
+        "messages": evaluated,
+        "differences": [
+            {"then": was, "now": is_now, "messages": messages} for was, is_now, messages in changed
+        ],
+    }
+    text = json.dumps(document, indent=2) + "\n"
+    (directory / "differences.json").write_text(text, encoding="utf-8")
+
+
+def _read_settled_treatments(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[bytes, str]]:
+    """Yield the keys of messages with compact rows, and how runs had left them."""
+    columns = ["message_key", "outcome", "action"]
+    for one in taken:
+        for batch in settled_rows(one.location, columns):
+            for row in batch.to_pylist():
+                left = row["action"] or Outcome(row["outcome"]).words
+                yield row["message_key"], left
+
+
+def _read_treatments(plan: str) -> dict[int, str]:
+    return {message.browse_seq: _describe_treatment(message) for message in planned_messages(plan)}
+
+
+def _describe_treatment(message: PlannedMessage) -> str:
+    if message.disposition is not Disposition.PLANNED:
+        return message.disposition.value.replace("_", " ")
+    return ", then ".join(
+        f"{step.action} to {step.target_q}" if step.target_q else str(step.action)
+        for step in message.steps
+    )
