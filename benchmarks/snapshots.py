@@ -131,7 +131,7 @@ def whole_run(made: World) -> None:
     plan = made.evaluate(run)
     evaluated = process_time() - started
     started = process_time()
-    accept_plan(run, plan, ledger=made.ledger, lake_root=made.lake_root, clock=made.clock)
+    accept_plan(made.execution(run), plan)
     settle(made.execution(run))
     parts["booking"] = process_time() - started - cpu(lambda: browse_only(made))
     parts["evaluated"], parts["rows"] = evaluated, rows

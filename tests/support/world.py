@@ -215,13 +215,7 @@ class World:
 
     def accept(self, run: Run, plan_id: str = "") -> None:
         """Accept a plan, by default the plan of the run's snapshot, evaluated now."""
-        accept_plan(
-            run,
-            plan_id or self.evaluate(run),
-            ledger=self.ledger,
-            lake_root=self.lake_root,
-            clock=self.clock,
-        )
+        accept_plan(self.execution(run), plan_id or self.evaluate(run))
 
     def execution(self, run: Run) -> Execution:
         return Execution(

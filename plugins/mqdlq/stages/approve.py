@@ -6,32 +6,56 @@ not count: a finding that was rejected, or that awaits its answer, needs an appr
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from mqdlq.controls.repair import GUARD
 from mqdlq.errors import ExecutionError
-from mqdlq.handlers.operation import ApprovalGuards
+from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
 from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages
 from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables.retention import AuditEvent
 from mqdlq.ledger.tables.runs import Approval, Run
-from mqdlq.model import Action, Outcome
-from mqdlq.stages import second_person
+from mqdlq.model import Action, AuditKind, Outcome
+from mqdlq.resources import Execution, Log
 from mqdlq.stages.execute import accept_plan
 from mqdlq.stages.execute.settled_messages import SettledList
+from mqdlq.stages.run_options import WITHOUT_PERSON
 from mqdlq.words import count, name_causes, plan_in_words
 
+SECOND_PERSON: Final = "second_person"
+"""The name of the guard in questions and in the ledger."""
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Why an approval is needed: the guard's name, and what it found."""
+_WORDS: Final[Mapping[Action, str]] = {
+    Action.DISCARD: "discarded",
+    Action.FWD: "forwarded",
+    Action.RETRY: "retried",
+}
 
-    guard: str
-    text: str
+_NEVER_IN_THE_FOREGROUND: Final = {
+    SECOND_PERSON: (
+        "mqdlq, because a run in the foreground has no second person",
+        (
+            "rejected: a run in the foreground has no second person, so this run moves nothing;"
+            " start it in Airflow, where another person can approve its plan [MQDLQ-977]"
+        ),
+    ),
+    GUARD: (
+        "mqdlq, because nobody can approve a repair in the foreground",
+        (
+            "rejected: a repair needs an approval, which nobody can give to a run in the"
+            " foreground, so this run moves nothing; start it in Airflow, where a person can"
+            " approve its plan [MQDLQ-523]"
+        ),
+    ),
+}
+"""Who rejects, and why, where nobody can approve a plan that a person must approve in any case."""
+
+Question = tuple[str, str]
+"""Why an approval is needed: the guard's name, and what it found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +71,10 @@ class PlanReview:
 
 
 def review_plan(
-    run: Run,
+    execution: Execution,
     plan_id: str,
     guards: ApprovalGuards,
     *,
-    ledger: Ledger,
-    lake_root: str,
-    clock: Callable[[], datetime],
-    log: logging.Logger,
     answer: Mapping[str, Any] | None = None,
     is_watched: bool = False,
 ) -> PlanReview:
@@ -66,69 +86,48 @@ def review_plan(
     approve the plan has approved it, the audit records that, and the questions stay open. A second
     call changes nothing. Raises ExecutionError for a missing plan or another run's plan.
     """
-    directory = plan_directory(lake_root, plan_id)
+    run, ledger, log = execution.run, execution.ledger, execution.log
+    directory = plan_directory(execution.lake_root, plan_id)
     require_plan(directory)
-    plan = accept_plan(run, plan_id, ledger=ledger, lake_root=lake_root, clock=clock)
+    plan = accept_plan(execution, plan_id)
     accepted = PlanReview(plan, _describe_coverage(run, plan, ledger))
-    answer = second_person.accept_answer(
-        run, answer, guards, plan=directory, ledger=ledger, log=log
-    )
+    answer = _accept_answer(run, answer, guards, plan=directory, ledger=ledger, log=log)
     approval = _find_approval(run, answer, ledger)
     if approval is not None and approval.decision != "asked":
         log.info("%s by %s", approval.decision, approval.who)
     elif asked := _ask(run, guards, ledger, directory, log):
-        if is_watched:
-            _continue_in_the_foreground(run, _open(plan, asked, clock()), ledger, log)
-        else:
+        names = tuple(dict.fromkeys(guard for guard, _ in asked))
+        question = Approval(plan.plan_hash, names, "asked", "", execution.clock())
+        if not is_watched:
             if approval is None:
-                ledger.plans.record_approval(run.run_id, _open(plan, asked, clock()))
+                ledger.plans.record_approval(run.run_id, question)
             return replace(accepted, questions=asked)
+        _continue_in_the_foreground(run, question, ledger, log)
     for line in _describe_review(run, accepted):
         log.info("%s", line)
     return accepted
 
 
 def _ask(
-    run: Run, guards: ApprovalGuards, ledger: Ledger, directory: str, log: logging.Logger
+    run: Run, guards: ApprovalGuards, ledger: Ledger, directory: str, log: Log
 ) -> tuple[Question, ...]:
     """Log and return the questions of the guards; a dry run only logs them."""
     asked = tuple(ask_guards(run, guards, ledger=ledger, plan=directory))
     need = "a run that acts would need" if run.dry_run else "needs"
-    for question in asked:
-        log.info("%s an approval: %s", need, question.text)
+    for _, text in asked:
+        log.info("%s an approval: %s", need, text)
     return () if run.dry_run else asked
 
 
-def _open(plan: PlanDescription, asked: Sequence[Question], at: datetime) -> Approval:
-    names = tuple(dict.fromkeys(question.guard for question in asked))
-    return Approval(plan.plan_hash, names, "asked", "", at)
-
-
-def _continue_in_the_foreground(
-    run: Run, question: Approval, ledger: Ledger, log: logging.Logger
-) -> None:
-    """Reject a plan that a person must approve in any case; any other is as good as approved.
-
-    Such a plan needs a second person, or has a repair.
-    """
-    if second_person.GUARD in question.guards:
-        who = second_person.IN_THE_FOREGROUND
-        why = (
-            "rejected: a run in the foreground has no second person, so this run moves nothing;"
-            " start it in Airflow, where another person can approve its plan [MQDLQ-977]"
-        )
-    elif GUARD in question.guards:
-        who = "mqdlq, because nobody can approve a repair in the foreground"
-        why = (
-            "rejected: a repair needs an approval, which nobody can give to a run in the"
-            " foreground, so this run moves nothing; start it in Airflow, where a person can"
-            " approve its plan [MQDLQ-523]"
-        )
-    else:
-        log.info("a run in the foreground continues without an approval")
-        return
-    ledger.plans.record_approval(run.run_id, replace(question, decision="rejected", who=who))
-    log.warning("%s", why)
+def _continue_in_the_foreground(run: Run, question: Approval, ledger: Ledger, log: Log) -> None:
+    """Reject a plan that a person must approve in any case; any other is as good as approved."""
+    for guard, (who, why) in _NEVER_IN_THE_FOREGROUND.items():
+        if guard in question.guards:
+            rejection = replace(question, decision="rejected", who=who)
+            ledger.plans.record_approval(run.run_id, rejection)
+            log.warning("%s", why)
+            return
+    log.info("a run in the foreground continues without an approval")
 
 
 def require_plan(directory: str) -> None:
@@ -202,7 +201,6 @@ class PlannedMoves:
 
     @classmethod
     def of_plan(cls, directory: str) -> PlannedMoves:
-        """Sum up the plan in a directory."""
         moves = cls()
         for message in planned_messages(directory):
             actions = {step.action for step in message.steps}
@@ -227,18 +225,18 @@ def ask_about(
     """
     discards = moves.actions[Action.DISCARD]
     if run.repair:
-        yield Question(GUARD, f"{count(moves.messages, 'message')} may be delivered repaired")
+        yield GUARD, f"{count(moves.messages, 'message')} may be delivered repaired"
     if guards.discard and discards:
-        yield Question("discard", f"{discards} messages may be discarded")
+        yield "discard", f"{discards} messages may be discarded"
     if guards.messages is not None and moves.messages > guards.messages:
         text = f"{moves.messages} messages are acted on, more than {guards.messages}"
-        yield Question("messages", text)
-    if found := second_person.guarded_actions(moves.actions, guards.second_person):
-        yield Question(second_person.GUARD, second_person.describe_need(run, found))
+        yield "messages", text
+    if found := _guarded_actions(moves.actions, guards.second_person):
+        yield SECOND_PERSON, _describe_need(run, found)
     if guards.new_target:
         for queue, queue_manager in sorted(moves.targets - ledger.attempts.earlier_targets(run)):
             at = f" @ {queue_manager}" if queue_manager else ""
-            yield Question("new_target", f"nothing was ever moved from here to {queue}{at}")
+            yield "new_target", f"nothing was ever moved from here to {queue}{at}"
     yield from _ask_about_history(run, guards, ledger, snapshot_of)
 
 
@@ -248,6 +246,85 @@ def _ask_about_history(
     if guards.new_cause and (new := ledger.snapshots.causes_never_acted_on(run, snapshot_of)):
         are, them = ("is", "it") if len(new) == 1 else ("are", "them")
         says = f"{name_causes(new)} {are} new: no run that acted on this queue has met {them}"
-        yield Question("new_cause", says)
+        yield "new_cause", says
     if guards.changed_rules and (before := ledger.runs.other_rules_before(run)):
-        yield Question("changed_rules", f"the rules are not those of the last run, {before}")
+        yield "changed_rules", f"the rules are not those of the last run, {before}"
+
+
+# A plan that needs a second person: whether a person may approve it.
+
+
+def _guarded_actions(
+    actions: Mapping[Action, int], guarded: Collection[GuardedAction]
+) -> Counter[Action]:
+    wanted = {Action(one.upper()) for one in guarded}
+    return Counter({action: number for action, number in actions.items() if action in wanted})
+
+
+def _describe_need(run: Run, found: Counter[Action]) -> str:
+    """Return why the plan needs a second person, and who must not approve it."""
+    numbers = " and ".join(f"{found[one]} messages may be {_WORDS[one]}" for one in sorted(found))
+    if run.run_type in WITHOUT_PERSON:
+        rest = f"a person must approve this, because {run.started_by} started the run"
+    elif run.started_by_user:
+        rest = f"{run.started_by_user} started the run, and must not approve it"
+    else:
+        rest = "nobody can approve this, because Airflow does not know who started the run"
+    return f"{numbers}: {rest}"
+
+
+def _accept_answer(
+    run: Run,
+    answer: Mapping[str, Any] | None,
+    guards: ApprovalGuards,
+    *,
+    plan: str,
+    ledger: Ledger,
+    log: Log,
+) -> Mapping[str, Any] | None:
+    """Return an answer, or None if that person must not give it; the audit records that once.
+
+    `answer` is that of `record_answer`, and `plan` the directory of the plan. Only the
+    approval of a plan with a guarded action can be refused, and only while the question is open.
+    """
+    earlier = ledger.plans.last_approval(run.run_id)
+    is_open = earlier is not None and earlier.decision == "asked"
+    if not answer or answer["decision"] != "approved" or not is_open:
+        return answer
+    planned = (step.action for message in planned_messages(plan) for step in message.steps)
+    if not _guarded_actions(Counter(planned), guards.second_person):
+        return answer
+    fault = find_fault_of_approver(run, answer.get("names", ()))
+    if fault:
+        log.warning("the approval of %s is refused: %s [MQDLQ-978]", answer["who"], fault)
+        ledger.audit.record_once(
+            AuditEvent(
+                at=datetime.fromisoformat(answer["at"]),
+                what=AuditKind.SECOND_PERSON_REFUSED,
+                who=answer["who"],
+                handler=run.handler,
+                run_id=run.run_id,
+                why=answer.get("why", ""),
+                details=fault,
+            )
+        )
+        return None
+    return answer
+
+
+def find_fault_of_approver(run: Run, approver: Iterable[str]) -> str:
+    """Return why a person with these names must not approve the guarded plan of a run, or "".
+
+    The names of the starter and of the approver come from the same method of Airflow's auth
+    manager. They are compared without regard to case, because some directories ignore it.
+    """
+    names = {str(name).casefold() for name in approver} - {""}
+    if not names:
+        return "Airflow does not know who approved the plan"
+    if run.run_type in WITHOUT_PERSON:
+        return ""
+    if not run.started_by_user:
+        return "Airflow does not know who started the run; start another run"
+    if run.started_by_user.casefold() in names:
+        return f"{run.started_by_user} started the run; another person must approve its plan"
+    return ""

@@ -10,10 +10,8 @@ holds as many as the snapshot with the most of them.
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mqdlq import directories
@@ -222,19 +220,13 @@ def find_differences(
 
 
 def report_differences(
-    run: Run,
-    window: BackfillWindow,
-    snapshot: str,
-    plan: str,
-    *,
-    ledger: Ledger,
-    clock: Callable[[], datetime],
-    log: logging.Logger,
+    execution: Execution, window: BackfillWindow, snapshot: str, plan: str
 ) -> None:
     """Log what today's rules would treat differently, and write it beside the run's report.
 
     `snapshot` and `plan` are the directories of the merged snapshot and of its plan.
     """
+    run, ledger, log = execution.run, execution.ledger, execution.log
     of_window = find_snapshots_in_window(run, window, ledger)
     taken = drop_pruned(of_window)
     evaluated, changed = find_differences(taken, snapshot, plan, ledger=ledger)
@@ -248,7 +240,7 @@ def report_differences(
     for was, is_now, messages in changed:
         log.info("%d messages: then %s; now %s", messages, was, is_now)
     log.info("%s", headline)
-    ledger.runs.record_look(run.run_id, Look(evaluated, False, headline, clock()))
+    ledger.runs.record_look(run.run_id, Look(evaluated, False, headline, execution.clock()))
     directory = directories.report_directory(run.run_id)
     directories.make_private_directory(directory.absolute())
     document = {

@@ -640,7 +640,7 @@ def _guards(
         moves.targets = {one.target for one in ready}
     guards = handler.approval.model_copy(update={"second_person": ()})  # the page names it apart
     found = ask_about(run, guards, moves, sources.ledger, snapshot_of=taken.run_id if taken else "")
-    return tuple(question.text for question in found)
+    return tuple(text for _, text in found)
 
 
 def _counted(some: Sequence[Candidate], words: Callable[[Candidate], str]) -> list[tuple[str, int]]:

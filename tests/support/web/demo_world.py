@@ -188,15 +188,7 @@ def run(
     record_causes(begun, ledger=world.ledger)
     states: Mapping[str, str] = ALL_WELL
     if not is_approved:
-        review_plan(
-            begun,
-            world.evaluate(begun),
-            configuration.approval,
-            ledger=world.ledger,
-            lake_root=world.lake_root,
-            clock=world.clock,
-            log=world.log,
-        )
+        review_plan(world.execution(begun), world.evaluate(begun), configuration.approval)
         return begun
     world.accept(begun)
     if not _execute(world, begun, fault):

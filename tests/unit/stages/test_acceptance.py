@@ -12,14 +12,13 @@ from mqdlq.ledger.tables.runs import Run
 from mqdlq.reading.alerts import build_approval_alert
 from mqdlq.stages.approve import (
     PlanReview,
-    Question,
     record_answer,
     review_plan,
 )
 from tests.support.world import World
 
 RULES = "WAIT(NO)\nACTION(DISCARD)\n"
-QUESTION = Question("discard", "1 messages may be discarded")
+QUESTION = ("discard", "1 messages may be discarded")
 
 
 @pytest.fixture(name="run")
@@ -38,13 +37,9 @@ def begin(world: World, **options: Any) -> Run:
 
 def accepted(world: World, run: Run, plan_id: str, **options: Any) -> PlanReview:
     return review_plan(
-        run,
+        world.execution(run),
         plan_id,
         ApprovalGuards(discard=True),
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        log=world.log,
         **options,
     )
 
@@ -120,7 +115,7 @@ def test_a_dry_run_requests_no_approval(world: World) -> None:
 
 
 def test_the_alert_of_an_approval_contains_its_summary(run: Run) -> None:
-    alert = build_approval_alert(run, [QUESTION.text])
+    alert = build_approval_alert(run, [QUESTION[1]])
 
     assert alert.event == "approval"
     assert alert.title == "test: a plan waits for approval (DLQ @ QM1)"

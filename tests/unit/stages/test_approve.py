@@ -44,8 +44,7 @@ def asked(world: World, execution: Execution, **guards: Any) -> list[tuple[str, 
     assert plan is not None
     record_causes(execution.run, ledger=world.ledger)
     directory = lake.plan_directory(world.lake_root, plan.plan_id)
-    found = ask_guards(execution.run, ApprovalGuards(**guards), ledger=world.ledger, plan=directory)
-    return [(question.guard, question.text) for question in found]
+    return ask_guards(execution.run, ApprovalGuards(**guards), ledger=world.ledger, plan=directory)
 
 
 def test_all_guards_are_off_by_default(world: World) -> None:

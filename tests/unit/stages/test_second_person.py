@@ -39,13 +39,9 @@ def begin(world: World, *, rules: str = RULES, **started: Any) -> Run:
 
 def review(world: World, run: Run, plan_id: str, **options: Any) -> PlanReview:
     return review_plan(
-        run,
+        world.execution(run),
         plan_id,
         GUARDS,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        log=world.log,
         **options,
     )
 
@@ -69,8 +65,8 @@ def test_the_question_names_the_person_who_must_not_approve(world: World) -> Non
 
     (question,) = review(world, run, world.evaluate(run)).questions
 
-    assert question.guard == "second_person"
-    assert question.text == (
+    assert question[0] == "second_person"
+    assert question[1] == (
         "1 messages may be discarded: alice started the run, and must not approve it"
     )
 
@@ -171,7 +167,7 @@ def test_any_person_approves_a_scheduled_run(world: World) -> None:
     run = begin(world, run_type="scheduled", started_by="the schedule", started_by_user="")
     plan_id = world.evaluate(run)
     (question,) = review(world, run, plan_id).questions
-    assert question.text == (
+    assert question[1] == (
         "1 messages may be discarded: a person must approve this, because the schedule started the"
         " run"
     )

@@ -1,8 +1,8 @@
-"""Find the messages of a run that still have a step to try, and recognise them on the queue."""
+"""Accept a run's plan, find the messages with a step to try, and lease them between passes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -29,21 +29,15 @@ from mqdlq.resources import Execution
 from mqdlq.rules import treatment_changes
 
 
-def accept_plan(
-    run: Run,
-    plan_id: str,
-    *,
-    ledger: Ledger,
-    lake_root: str,
-    clock: Callable[[], datetime],
-) -> PlanDescription:
+def accept_plan(execution: Execution, plan_id: str) -> PlanDescription:
     """Check that a plan belongs to this run and is unaltered, and record it.
 
     The plan must have the run's rules digest and snapshot, its hash must match its rows, and no
     other run may have begun to execute it. Accepting the same plan again changes nothing. Raises
     ExecutionError otherwise.
     """
-    directory = plan_directory(lake_root, plan_id)
+    run, ledger, clock = execution.run, execution.ledger, execution.clock
+    directory = plan_directory(execution.lake_root, plan_id)
     description = read_plan(directory)
     snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is None or description.snapshot_ids != (snapshot.snapshot_id,):

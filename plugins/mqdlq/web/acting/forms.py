@@ -18,7 +18,7 @@ from mqdlq.ledger.tables.retention import AuditEvent
 from mqdlq.ledger.tables.runs import Approval, Run
 from mqdlq.model import AuditKind
 from mqdlq.reading.filters import FilterError, MessageFilter
-from mqdlq.stages.second_person import GUARD, find_fault_of_approver
+from mqdlq.stages.approve import SECOND_PERSON, find_fault_of_approver
 from mqdlq.tools.acting import MOST, ActionError, AskedAction, Selection, Verb, parse_action
 from mqdlq.web.access import AskedHandler, Person
 from mqdlq.web.acting.airflow_api import AskedInAirflow, GivenAnswer
@@ -53,7 +53,7 @@ def open_question(
     asked: AskedInAirflow,
 ) -> OpenQuestion:
     """Return the open question of a run for a person; `asked` is the question in Airflow."""
-    is_guarded = GUARD in approval.guards
+    is_guarded = SECOND_PERSON in approval.guards
     refused = AuditFilter(run_id=run.run_id, what=AuditKind.SECOND_PERSON_REFUSED)
     return OpenQuestion(
         run=run,

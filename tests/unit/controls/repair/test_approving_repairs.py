@@ -39,13 +39,9 @@ def answer(
 ) -> PlanReview:
     given = record_answer(is_approved=True, names=[by], at=world.clock()) if by else None
     return review_plan(
-        run,
+        world.execution(run),
         plan_id,
         ApprovalGuards(),
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        log=world.log,
         answer=given,
         is_watched=is_watched,
     )
@@ -58,7 +54,7 @@ def test_a_repair_waits_for_an_approval_without_any_guard_of_the_handler(world: 
     waiting = world.execution(run)
     assert make_pass(waiting).attempts == 0
 
-    assert (question.guard, question.text) == ("repair", "2 messages may be delivered repaired")
+    assert (question[0], question[1]) == ("repair", "2 messages may be delivered repaired")
     assert answer(world, run, plan_id, by="alice").questions == ()
     make_pass(waiting)
     assert settle(waiting) == {Outcome.DELIVERED: 2}
@@ -97,7 +93,7 @@ def test_the_review_page_shows_the_changes(world: World) -> None:
         run,
         accepted.plan,
         accepted.coverage,
-        [question.text for question in accepted.questions],
+        [text for _, text in accepted.questions],
         ReviewSettings(timedelta(days=1), timedelta(days=30), Paths(""), world.clock()),
         ledger=world.ledger,
         lake_root=world.lake_root,

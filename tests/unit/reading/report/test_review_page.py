@@ -51,13 +51,9 @@ def page_of(world: World, rules: str = RULES, **settings: Any) -> tuple[str, Run
     plan_id = world.evaluate(run)
     guards = ApprovalGuards(discard=True, messages=0, new_target=True)
     accepted = review_plan(
-        run,
+        world.execution(run),
         plan_id,
         guards,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        log=world.log,
     )
     given: dict[str, Any] = {
         "within": timedelta(hours=12),
@@ -70,7 +66,7 @@ def page_of(world: World, rules: str = RULES, **settings: Any) -> tuple[str, Run
         run,
         accepted.plan,
         accepted.coverage,
-        [question.text for question in accepted.questions],
+        [text for _, text in accepted.questions],
         ReviewSettings(**given),
         ledger=world.ledger,
         lake_root=world.lake_root,

@@ -83,7 +83,7 @@ def test_a_preview_says_all_that_the_guards_of_the_run_ask(world: World, verb: V
         execution.run, ApprovalGuards(**ALL), ledger=world.ledger, plan=directory
     )
 
-    assert announced == tuple(question.text for question in questions)
+    assert announced == tuple(text for _, text in questions)
     assert len(announced) >= 2 - (verb is Verb.LEAVE)
 
 
@@ -95,13 +95,9 @@ def test_a_dry_run_logs_what_a_run_that_acts_would_be_asked(
     world.snapshot(run)
 
     review = review_plan(
-        run,
+        world.execution(run),
         world.evaluate(run),
         ApprovalGuards(discard=True, messages=2),
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        log=world.log,
     )
 
     assert review.questions == ()
