@@ -29,19 +29,19 @@ from mqdlq.airflow.operators.base import (
 )
 from mqdlq.airflow.pools import shared_without_a_pool
 from mqdlq.airflow.triggers.waiting import RULES_CHANGED, AnswerTrigger, DepthTrigger, RetryTrigger
-from mqdlq.errors import MqDlqError
+from mqdlq.errors import MqDlqError, QueueManagerError
+from mqdlq.ledger.tables.runs import Look
 from mqdlq.reading.page_paths import Paths
-from mqdlq.stages.sense.inspect_queue import SenseResources, inspect_queue
-from mqdlq.stages.sense.waiting import (
+from mqdlq.stages.sense.inspect_queue import (
     FAILURE_DELAY,
     Decision,
     EarlierWait,
-    Fail,
     Pause,
-    Skip,
+    SenseResources,
     WaitForMessages,
     WaitForQueueManager,
     delay_failure,
+    inspect_queue,
 )
 
 if TYPE_CHECKING:
@@ -149,10 +149,10 @@ class Sense(Stage):
 
     def _take(self, step: Decision) -> None:
         match step:
-            case Skip():
+            case Look(is_work=False):
                 self.skip_what_follows()
-            case Fail(error):
-                raise AirflowFailException(str(error)) from error
+            case QueueManagerError():
+                raise AirflowFailException(str(step)) from step
             case WaitForMessages():
                 trigger = DepthTrigger(wait=asdict(step), poll_s=POLL_S, directory=self.directory)
                 self.defer(trigger=trigger, method_name="resume")
@@ -176,7 +176,7 @@ class Snapshot(Stage):
     def execute(self, context: Context) -> dict[str, str | int]:
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # imports Arrow, which DAG parsing must not.
-        from mqdlq.stages.backfill.merged_snapshot import merge_window  # noqa: PLC0415
+        from mqdlq.stages.backfill import merge_window  # noqa: PLC0415
         from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions  # noqa: PLC0415
         from mqdlq.stages.snapshot.taking import locate_snapshot, snapshot_queue  # noqa: PLC0415
 
@@ -241,32 +241,20 @@ class Approve(Stage):
         """Accept the plan, or ask; returns the plan's id."""
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages import approve  # noqa: PLC0415
-        from mqdlq.stages.backfill.backfill_differences import report_differences  # noqa: PLC0415
+        from mqdlq.stages.backfill import report_differences  # noqa: PLC0415
 
         window, handler = self.window(context), self.configuration()
         with self.execution(context) as work:
             made = result_of(context["ti"], "snapshot")
             if window is not None and not context["params"]["apply"]:
                 approve.require_plan(made["plan"])
-                report_differences(
-                    work.run,
-                    window,
-                    made["snapshot"],
-                    made["plan"],
-                    ledger=work.ledger,
-                    clock=utc_now,
-                    log=progress,
-                )
+                report_differences(work, window, made["snapshot"], made["plan"])
                 self.skip_what_follows()
             given: Any = context["task_state_store"].get(f"answer-{work.run.run_id}")
             accepted = approve.review_plan(
-                work.run,
+                work,
                 made["plan_id"],
                 handler.approval,
-                ledger=work.ledger,
-                lake_root=directories.lake(),
-                clock=utc_now,
-                log=progress,
                 answer=given,
                 is_watched=in_the_foreground(),
             )
@@ -303,7 +291,7 @@ class Approve(Stage):
         from mqdlq.reading.report.review_page import ReviewSettings, write_review_page  # noqa: PLC0415 (the same)
 
         handler = self.configuration()
-        asked = [question.text for question in accepted.questions]
+        asked = [text for _, text in accepted.questions]
         within, store = handler.approval.timeout, context["task_state_store"]
         upsert_hitl_detail(
             ti_id=context["ti"].id,

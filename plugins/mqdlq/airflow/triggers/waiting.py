@@ -22,8 +22,8 @@ from mqdlq.constants import TRANSIENT
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiry_pool
+from mqdlq.stages.sense.inspect_queue import WaitForMessages, WaitForQueueManager
 from mqdlq.stages.sense.start_run import select_queue_manager
-from mqdlq.stages.sense.waiting import WaitForMessages, WaitForQueueManager
 from mqdlq.stages.sense.work_detection import RulesWatch, Watch
 
 

@@ -16,8 +16,8 @@ from mqdlq.headers import (
     message_key,
 )
 from mqdlq.lake.archive import steady_digest
-from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage, browse_with_properties
 from mqdlq.model import Action, PutAuthority, Step
+from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage, browse_with_properties
 from mqdlq.mqi.unit_of_work import Delivery, GotMessage, UnitOfWork
 from mqdlq.reasons import Why
 from mqdlq.stages.units.moves import MessageGoneError, MoveWithdrawnError

@@ -21,8 +21,8 @@ from mqdlq.ledger.tables.messages import Attempt, OutcomeFact, Settled
 from mqdlq.ledger.tables.runs import Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, Destination, Disposition, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.mqi.connect import connect
 from mqdlq.mqi.client import BLANK_NAME
+from mqdlq.mqi.connect import connect
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies
