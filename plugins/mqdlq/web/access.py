@@ -155,18 +155,11 @@ def asked_handler(request: Request, dag_id: str, person: PersonDep) -> AskedHand
 HandlerDep = Annotated[AskedHandler, Depends(asked_handler)]
 
 
-def acting_handler(handler: HandlerDep) -> AskedHandler:
-    """Return the handler in the path, whose runs the person may start.
-
-    Raises ForbiddenError for a person who may only read it.
-    """
+def acting_handler(handler: HandlerDep) -> None:
+    """Raise ForbiddenError for a person who may not start runs of the handler in the path."""
     if not handler.may_act:
         raise ForbiddenError(
             "MQDLQ-991",
             f"You may not start runs of {handler.dag_id}; ask for permission to trigger this DAG in"
             " Airflow",
         )
-    return handler
-
-
-ActingHandlerDep = Annotated[AskedHandler, Depends(acting_handler)]

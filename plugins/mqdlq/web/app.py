@@ -18,7 +18,7 @@ from mqdlq.errors import LedgerUnavailableError, MqDlqError
 from mqdlq.ledger.reading.message_keys import MessageKeyError
 from mqdlq.reading.filters import FilterError
 from mqdlq.web.access import ReadableHandlers, is_signed_in
-from mqdlq.web.acting.routes import router as acting
+from mqdlq.web.acting import router as acting
 from mqdlq.web.audit import router as audit
 from mqdlq.web.causes.routes import router as causes
 from mqdlq.web.history import router as history
@@ -35,12 +35,11 @@ from mqdlq.web.rendering import (
     vendored,
 )
 from mqdlq.web.rules import router as rules
-from mqdlq.web.runs.report_routes import router as reports
-from mqdlq.web.runs.routes import router as runs
+from mqdlq.web.runs import router as runs
 from mqdlq.web.security import SecurityHeaders, is_same_origin
 from mqdlq.web.threads import Turns
 
-ROOMS: Final = (overview, causes, messages, acting, runs, reports, rules, history, audit)
+ROOMS: Final = (overview, causes, messages, acting, runs, rules, history, audit)
 A_YEAR: Final = "private, max-age=31536000, immutable"
 
 

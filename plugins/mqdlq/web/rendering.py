@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -65,6 +65,33 @@ def printable(text: str) -> str:
         else char.encode("unicode_escape").decode("ascii")
         for char in text.replace("\r\n", "\n")
     )
+
+
+# Drawings: bars in SVG, which are stretched to the width of their place.
+
+HEIGHT: Final = 20.0
+Bar = tuple[float, float, float, float, str]
+"""The x, y, width and height of a rectangle, and its meaning in words."""
+
+
+def draw_bars(
+    numbers: Sequence[tuple[int, str]], *, width: float, places: int, least: float, zero: float
+) -> list[Bar]:
+    """Draw numbers with their meanings from the left, in a drawing of `width` by `HEIGHT`.
+
+    `places` is how many bars are as long as the drawing is wide. The largest number is as high as
+    the drawing, the smallest at least `least`, so that one message can be seen beside a million. A
+    0 is `zero` high, and not drawn if that is 0.
+    """
+    largest = max((number for number, _ in numbers), default=0)
+    step = width / max(places, 1)
+    bars = []
+    for place, (number, title) in enumerate(numbers):
+        height = max(HEIGHT * number / largest, least) if number else zero
+        if height:
+            x, y = round(place * step, 2), round(HEIGHT - height, 2)
+            bars.append((x, y, round(step * 0.8, 2), round(height, 2), title))
+    return bars
 
 
 # The page's own files: what the browser loads.

@@ -8,8 +8,8 @@ import pytest
 
 from mqdlq.reading.report import Report, read_ended_report
 from mqdlq.reading.report.rendering.html_report import security_policy
-from mqdlq.web.runs import report_routes
-from mqdlq.web.runs.report_routes import KeptReports
+from mqdlq.web import runs
+from mqdlq.web.runs import KeptReports
 from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.demo_world import FAILED, FIRST, LAST, NAMES, WAITING
 from tests.support.world import World
@@ -65,7 +65,7 @@ def test_a_report_is_kept_until_a_fact_of_its_run_changes(
         read.append(run_id)
         return read_ended_report(run_id, **given)
 
-    monkeypatch.setattr(report_routes, "read_ended_report", count_reads)
+    monkeypatch.setattr(runs, "read_ended_report", count_reads)
     given: dict[str, Any] = {
         "ledger": world.ledger,
         "lake_root": world.lake_root,

@@ -1,4 +1,4 @@
-"""The pages of runs and rules as records, before they are rendered."""
+"""What the pages of runs and rules show, before it is rendered."""
 
 from __future__ import annotations
 
@@ -9,13 +9,23 @@ import pytest
 
 from mqdlq.errors import MqDlqError
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.runs import EntryKind, RunFacts
-from mqdlq.ledger.tables.runs import Look, RecordedVerdict
+from mqdlq.ledger.reading.runs import EntryKind, RunFacts, RunFilter
+from mqdlq.ledger.tables.runs import Look, RecordedVerdict, Run
 from mqdlq.model import Outcome
-from mqdlq.reading.report import write_report
-from mqdlq.web.rules import RulesPage, diff_tables, show_rules
-from mqdlq.web.runs.one_run import RunPage, show_run
-from mqdlq.web.runs.run_list import MessageQuery, RunListQuery, describe_state, list_runs
+from mqdlq.reading.report import read_sources, write_report
+from mqdlq.reading.report.rendering.components import account_bar
+from mqdlq.reading.report.report_sources import written_rules
+from mqdlq.reading.run.message_list import MessageList, OutcomeRow
+from mqdlq.tools.acting import Sources
+from mqdlq.web.rules import (
+    NO_LEVELS,
+    diff_of,
+    diff_tables,
+    findings_of,
+    run_with_rules,
+    used_rules,
+)
+from mqdlq.web.runs import MessageQuery, RunPage, describe_state, list_runs, page_of_messages
 from tests.unit.reading.report.conftest import WRITTEN_AT
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,
@@ -39,21 +49,25 @@ def record(run: EndedRun, ledger: Ledger, lake_root: str) -> str:
     return run_id
 
 
-def page_of(run_id: str, ledger: Ledger, lake_root: str, **query: str) -> RunPage:
-    found = show_run(
-        "demo",
-        run_id,
-        MessageQuery.parse(query),
-        ledger=ledger,
-        lake_root=lake_root,
-        now=START + timedelta(seconds=30),
-    )
-    assert isinstance(found, RunPage)
-    return found
+def run_of(run_id: str, ledger: Ledger) -> Run:
+    run = ledger.runs.get(run_id)
+    assert run is not None
+    return run
 
 
-def rules_of(ledger: Ledger, **query: str) -> RulesPage:
-    return show_rules("demo", query, ledger)
+def page_of(run_id: str, ledger: Ledger, lake_root: str) -> RunPage:
+    sources = Sources("demo", ledger, lake_root, lambda: START + timedelta(seconds=30))
+    return RunPage.read(run_of(run_id, ledger), sources)
+
+
+def messages_of(
+    run_id: str, ledger: Ledger, lake_root: str, **query: str
+) -> tuple[list[OutcomeRow], int]:
+    """Return a page of a run's messages, and how many fit the filter."""
+    messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
+    rows, found, troubles = page_of_messages(messages, MessageQuery.parse(query))
+    assert troubles == ()
+    return rows, found
 
 
 def test_a_run_in_progress_has_its_next_pass_and_its_leases(ledger: Ledger, lake_root: str) -> None:
@@ -65,29 +79,30 @@ def test_a_run_in_progress_has_its_next_pass_and_its_leases(ledger: Ledger, lake
 
     page = page_of(run_id, ledger, lake_root)
 
-    assert (page.state, page.is_open) == ("In progress", True)
+    assert (page.state, page.is_open) == (("In progress", "unfinished"), True)
     assert page.headline == "2 messages, of which 1 has an outcome so far."
-    assert page.progress.next_pass_at == START + timedelta(seconds=26)
-    assert (page.progress.leased_until, page.progress.limit_at) == (START + HOUR, START + HOUR)
-    assert [(part.what, part.messages) for part in page.bar] == [("delivered", 1), ("missing", 1)]
+    assert page.next_pass_at == START + timedelta(seconds=26)
+    assert (page.leased_until, page.limit_at) == (START + HOUR, START + HOUR)
+    assert page.summary.account is not None
+    bar = account_bar(page.summary.account)
+    assert [(part.what, part.messages) for part in bar] == [("delivered", 1), ("missing", 1)]
 
 
 def test_the_messages_of_a_run_are_paged(ledger: Ledger, lake_root: str) -> None:
     run_id = record(EndedRun([*[delivered()] * 101, unmatched()], seen=1), ledger, lake_root)
 
-    first = page_of(run_id, ledger, lake_root).messages
-    second = page_of(run_id, ledger, lake_root, page="2").messages
-    filtered = page_of(run_id, ledger, lake_root, outcome="unmatched").messages
+    first, found = messages_of(run_id, ledger, lake_root)
+    second, _ = messages_of(run_id, ledger, lake_root, page="2")
+    filtered, fit = messages_of(run_id, ledger, lake_root, outcome="unmatched")
 
-    assert (len(first.rows), first.found, first.pages) == (100, 102, 2)
-    assert [row.browse_seq for row in second.rows] == [101, 102]
-    assert [row.outcome for row in filtered.rows] == [Outcome.UNMATCHED]
+    assert (len(first), found) == (100, 102)
+    assert [row.browse_seq for row in second] == [101, 102]
+    assert ([row.outcome for row in filtered], fit) == ([Outcome.UNMATCHED], 1)
 
 
 def test_a_run_for_named_messages_says_how_many(ledger: Ledger, lake_root: str) -> None:
     run_id = EndedRun([delivered()]).record(ledger, lake_root)
-    run = ledger.runs.get(run_id)
-    assert run is not None
+    run = run_of(run_id, ledger)
     key = ledger.messages.of_run(run_id)[0].message_key.hex()
     named = replace(run, run_id="named", message_keys=(key,), run_type="backfill", dry_run=True)
     ledger.runs.record(named)
@@ -100,12 +115,11 @@ def test_a_run_for_named_messages_says_how_many(ledger: Ledger, lake_root: str) 
 def test_the_list_counts_the_outcomes_of_reports(ledger: Ledger, lake_root: str) -> None:
     record(EndedRun([delivered(), unmatched(outcome=None)], last_browse=False), ledger, lake_root)
 
-    page = list_runs("demo", RunListQuery.parse({}), ledger=ledger, now=WRITTEN_AT)
+    (row,) = list_runs(Sources("demo", ledger, lake_root, lambda: WRITTEN_AT), RunFilter(), 1)
 
-    (row,) = page.rows
     assert (row.state, row.outcomes, row.without_outcome) == ("Failed", {Outcome.DELIVERED: 1}, 1)
     assert row.duration_s == (WRITTEN_AT - START).total_seconds()
-    assert (page.found, page.pages, page.types) == (1, 1, ("manual",))
+    assert ledger.run_lists.run_types("demo") == ["manual"]
 
 
 ENTRY = RunFacts("r", START, max_run_time_s=3600)
@@ -155,27 +169,29 @@ def test_the_use_of_rules_is_counted_over_runs(ledger: Ledger, lake_root: str) -
     failed = exhausted(rule=3, action="FWD", target_q="Q", tries=(Try(20.0, 2053),))
     run_id = record(EndedRun([delivered(), delivered(), failed], seen=1), ledger, lake_root)
 
-    page = rules_of(ledger)
+    run = run_of(run_id, ledger)
+    rules, attempted_runs = used_rules(run, written_rules(run.rules_text), ledger)
 
-    assert page.is_newest
-    assert page.attempted_runs == 1
-    assert page.findings == sum(len(line.findings) for line in page.lines)
-    by_rule = {rule.ordinal: rule for rule in page.rules}
+    assert ledger.rules_in_use.newest_run("demo") == run_id
+    assert attempted_runs == 1
+    by_rule = {rule.ordinal: rule for rule in rules}
     assert (by_rule[1].messages, by_rule[1].succeeded, by_rule[1].runs) == (2, 2, 1)
     assert [rule for rule, used in by_rule.items() if used.is_unused] == [2, 4, 5]
     assert [rule for rule, used in by_rule.items() if used.only_failed] == [3]
-    assert by_rule[3].reasons == {2053: 1}
-    assert page.lines[3].rule == 1
-    assert rules_of(ledger, run_id=run_id).run == page.run
+    assert (by_rule[3].reasons, by_rule[3].failed) == ({2053: 1}, 1)
+    assert by_rule[1].written.line == 4
+    assert run_with_rules("demo", run_id, ledger) == run
+    for line, found in findings_of(run, NO_LEVELS).items():
+        assert {one.line for one in found} == {line}
 
 
 def test_a_run_or_table_that_does_not_exist_is_named(ledger: Ledger, lake_root: str) -> None:
     record(EndedRun([delivered()]), ledger, lake_root)
 
     with pytest.raises(MqDlqError) as of_run:
-        rules_of(ledger, run_id="nothing")
+        run_with_rules("demo", "nothing", ledger)
     with pytest.raises(MqDlqError) as of_table:
-        rules_of(ledger, **{"from": "aa", "to": "bb"})
+        diff_of("demo", ("aa", "bb"), ledger)
 
     assert str(of_run.value) == (
         "The handler demo has no run 'nothing', so its rules are not known; choose one from the"
@@ -197,17 +213,17 @@ def test_two_tables_in_use_are_compared(ledger: Ledger, lake_root: str) -> None:
     )
     ledger.runs.record(newer)
 
-    page = rules_of(ledger, **{"from": run.rules_digest, "to": "n" * 64})
+    periods = ledger.rules_in_use.periods("demo")
+    diff = diff_of("demo", (run.rules_digest, "n" * 64), ledger)
 
-    assert [period.rules_digest for period in page.periods] == ["n" * 64, run.rules_digest]
-    assert page.diff is not None
-    changed = [line for line in page.diff.lines if line.kind != "same"]
-    assert [(line.old, line.new) for line in changed] == [(10, 0), (0, 10)]
-    assert [line.kind for line in changed] == ["removed", "added"]
-    assert len(page.diff.changes) == 1
+    assert [period.rules_digest for period in periods] == ["n" * 64, run.rules_digest]
+    assert diff is not None
+    changed = [(old, new) for old, new, _ in diff.lines if not (old and new)]
+    assert changed == [(10, 0), (0, 10)]
+    assert len(diff.changes) == 1
 
 
 def test_a_table_that_is_not_valid_is_compared_by_its_text_only() -> None:
     diff = diff_tables("ACTION(IGNORE)\n", "NONSENSE\n")
 
-    assert (diff.meaning, diff.changes, len(diff.lines)) == (None, (), 2)
+    assert (diff.meaning, diff.changes, len(diff.lines)) == (None, [], 2)

@@ -6,7 +6,7 @@ Airflow's checks of access, its validation and its log of actions apply as for a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -17,66 +17,28 @@ import httpx
 from fastapi import Request
 
 from mqdlq.airflow.operators.stages import APPROVED, COMMENT, REJECTED
+from mqdlq.ledger.tables.runs import Approval
 
 _CREDENTIALS: Final = ("authorization", "cookie")
 
 
-@dataclass(frozen=True, slots=True)
-class AirflowAnswer:
-    """An answer of Airflow: the status of HTTP, and its text if it is a refusal."""
-
-    status: int
-    text: str = ""
-
-    @property
-    def is_accepted(self) -> bool:
-        """Whether Airflow has done what was asked."""
-        return self.status < HTTPStatus.BAD_REQUEST
-
-    @property
-    def is_known_already(self) -> bool:
-        """Whether Airflow has it already, such as a run with the same id."""
-        return self.status == HTTPStatus.CONFLICT
-
-
-@dataclass(frozen=True, slots=True)
-class GivenAnswer:
-    """The answer to the question of a run; `who` is "" if nobody answered in time."""
-
-    is_approved: bool
-    who: str
-    at: datetime
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class AskedInAirflow:
-    """The question of a run: the ids of the users who may answer it, all without any; its answer.
-
-    `answer` is None until there is one.
-    """
-
-    approvers: tuple[str, ...] = ()
-    answer: GivenAnswer | None = None
-
-
 def trigger(
     request: Request, dag_id: str, dag_run_id: str, conf: Mapping[str, Any]
-) -> AirflowAnswer:
+) -> httpx.Response:
     """Start a DAG run under an id; a second call with the same id starts nothing."""
     body = {"dag_run_id": dag_run_id, "logical_date": None, "conf": dict(conf)}
-    return _answer(_call(request, "POST", f"/dags/{_part(dag_id)}/dagRuns", body))
+    return _call(request, "POST", f"/dags/{_part(dag_id)}/dagRuns", body)
 
 
 def answer_question(
     request: Request, dag_id: str, dag_run_id: str, *, is_approved: bool, comment: str
-) -> AirflowAnswer:
+) -> httpx.Response:
     """Answer the question of a run's task `approve`."""
     body = {
         "chosen_options": [APPROVED if is_approved else REJECTED],
         "params_input": {COMMENT: comment or None},
     }
-    return _answer(_call(request, "PATCH", _question(dag_id, dag_run_id), body))
+    return _call(request, "PATCH", _question(dag_id, dag_run_id), body)
 
 
 def find_dag_run(request: Request, dag_id: str, among: Iterable[str]) -> str:
@@ -87,23 +49,27 @@ def find_dag_run(request: Request, dag_id: str, among: Iterable[str]) -> str:
     )
 
 
-def read_question(request: Request, dag_id: str, dag_run_id: str) -> AskedInAirflow:
-    """Return the question of a run as Airflow has it.
+def read_question(
+    request: Request, dag_id: str, dag_run_id: str, asked: Approval
+) -> tuple[tuple[str, ...], Approval | None]:
+    """Return the ids of the users who may answer the question of a run, and its answer.
 
-    It is empty if there is none, and if Airflow does not show it to the person.
+    Without ids everyone may answer. The answer is that which Airflow has and the run's task may not
+    have read yet; its `who` is "" if nobody answered in time. Both are empty if there is no
+    question, and if Airflow does not show it to the person.
     """
     found = _call(request, "GET", _question(dag_id, dag_run_id))
     question = found.json() if found.is_success else {}
     approvers = tuple(str(user["id"]) for user in question.get("assigned_users") or ())
     if not question.get("response_received"):
-        return AskedInAirflow(approvers)
-    answer = GivenAnswer(
-        is_approved=question["chosen_options"] == [APPROVED],
+        return approvers, None
+    return approvers, replace(
+        asked,
+        decision="approved" if question["chosen_options"] == [APPROVED] else "rejected",
         who=(question["responded_by_user"] or {}).get("name", ""),
         at=datetime.fromisoformat(question["responded_at"]),
         why=question["params_input"].get(COMMENT) or "",
     )
-    return AskedInAirflow(approvers, answer)
 
 
 def _question(dag_id: str, dag_run_id: str) -> str:
@@ -127,11 +93,8 @@ async def _send(
         return await client.request(method, path, json=body)
 
 
-def _answer(answer: httpx.Response) -> AirflowAnswer:
-    return AirflowAnswer(answer.status_code, "" if answer.is_success else _text(answer))
-
-
-def _text(answer: httpx.Response) -> str:
+def text_of_refusal(answer: httpx.Response) -> str:
+    """Return why Airflow refuses, in its words."""
     try:
         detail = answer.json().get("detail", "")
     except (ValueError, AttributeError):

@@ -1,1 +1,0 @@
-"""Act on messages."""

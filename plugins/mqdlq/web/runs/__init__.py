@@ -1,1 +1,0 @@
-"""Runs and rules of a handler."""
