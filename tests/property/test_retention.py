@@ -126,14 +126,14 @@ class Built:
 
     def _book(self, run_id: str, letter: Letter, message_id: int, at: datetime) -> None:
         attempt = Attempt(
-            f"u-{run_id}-{letter.key}", run_id, f"p-{run_id}", message_id, key(letter.key), 1, 1,
-            Action.DISCARD, "", "", AttemptState.INTENDED, 0, at,
+            1, Action.DISCARD, "", "", f"u-{run_id}-{letter.key}", run_id, f"p-{run_id}",
+            message_id, key(letter.key), 1, AttemptState.INTENDED, 0, at,
         )  # fmt: skip
         if letter.discard is not None:
             states = [AttemptState.INTENDED, letter.discard][: 1 + (letter.discard != "intended")]
             self.ledger.attempts.add([replace(attempt, state=state) for state in states])
         fact = OutcomeFact(
-            message_id, letter.outcome, Why.ATTEMPT(number=1), 1, "DISCARD", "", "", at
+            1, "DISCARD", "", "", letter.outcome, message_id, Why.ATTEMPT(number=1), at
         )
         self.ledger.outcomes.add(run_id, [fact])
 

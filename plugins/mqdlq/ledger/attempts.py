@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -223,7 +224,8 @@ class Attempts(Repository):
 def _attempts(*more: ColumnElement[Any]) -> Select[Any]:
     """Return the query for attempts: the fields of `Attempt` in their order, then more columns."""
     columns = [
-        (messages if name == "message_key" else _STATES).c[name] for name in Attempt.__slots__
+        (messages if field.name == "message_key" else _STATES).c[field.name]
+        for field in fields(Attempt)
     ]
     query = select(*columns, *more).select_from(_STATES)
     return query.join(messages, messages.c.message_id == _STATES.c.message_id)

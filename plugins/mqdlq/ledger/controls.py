@@ -225,7 +225,7 @@ class Meters(Repository):
             if ready_at > latest:
                 duration = timedelta(0)
             values = {"handler": owner, "used_at": used_at, "full_at": full_at + duration}
-            _write(connection, meter, row, {**values, **asdict(rate)})
+            _write(connection, meter, row, {**values, **rate._asdict()})
         return Reservation(ready_at, duration)
 
     def give_back(self, meter: Meter, duration: timedelta) -> None:
@@ -258,7 +258,7 @@ def _choose_stricter(
     if row is None or row["handler"] in {"", handler}:
         return rate, handler, now
     other = Rate(row["per_second"], row["burst"])
-    is_stricter = (other.per_second, other.burst) < (rate.per_second, rate.burst)
+    is_stricter = other < rate
     if is_stricter and row["used_at"] > now - STRICTER_LIMIT_APPLIES_FOR:
         return other, row["handler"], row["used_at"]
     return rate, handler, now

@@ -9,13 +9,15 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, FromClause, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Row, and_, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger.database import ROWS_AT_ONCE, Repository, add, columns_of, in_parts
 from mqdlq.ledger.tables.messages import (
+    Correction,
     Learned,
+    LearnedCount,
     OutcomeFact,
     attempts,
     learned,
@@ -34,34 +36,6 @@ from mqdlq.reasons import Why
 def is_only_dry_run(booked: FromClause) -> ColumnElement[bool]:
     """Return `OutcomeFact.is_only_dry_run` as a condition on outcomes, or on an alias of them."""
     return (booked.c.outcome == Outcome.NOT_ATTEMPTED) & (booked.c.why == Why.DRY_RUN())
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedCount:
-    """How many messages of the run `of_run` had ended so, as the run `run_id` found out."""
-
-    of_run: str
-    run_id: str
-    outcome: Outcome
-    target_q: str
-    target_q_mgr: str
-    messages: int
-
-
-class HistoryRow(NamedTuple):
-    """An outcome with its message and its run, as the history of all runs has it."""
-
-    run_id: str
-    queue_manager: str
-    queue: str
-    message_key: bytes
-    residence: int
-    rules_digest: str
-    dry_run: bool
-    rule: int
-    action: str
-    outcome: Outcome
-    at: datetime
 
 
 class Outcomes(Repository):
@@ -123,8 +97,7 @@ class Outcomes(Repository):
 
     def learned_counts(self, run_id: str) -> list[LearnedCount]:
         """Count what a run learned of others and what was learned of it, in that order."""
-        names = ("of_run", "run_id", "outcome", "target_q", "target_q_mgr")
-        kinds = [learned.c[name] for name in names]
+        kinds = columns_of(learned, Correction)
         query = (
             select(*kinds, func.count().label("messages"))
             .where(or_(learned.c.run_id == run_id, learned.c.of_run == run_id))
@@ -140,16 +113,17 @@ class Outcomes(Repository):
         """
         return set(self._values(select(learned.c.message_id).where(learned.c.of_run == run_id)))
 
-    def history(self, at_once: int) -> Iterator[list[HistoryRow]]:
-        """Yield the outcomes of all runs, without those of settled messages, some at a time.
+    def history(self, names: Sequence[str], at_once: int) -> Iterator[Sequence[Row[Any]]]:
+        """Yield columns of the outcomes of all runs with their messages, some at a time.
 
-        They are in no order. An outcome that was learned later replaces the booked one. Runs that a
-        prune is removing count by their totals only (see `Prunes.history`).
+        They are in no order, without those of settled messages. An outcome that was learned later
+        replaces the booked one. Runs that a prune is removing count by their totals only (see
+        `Prunes.history`).
         """
         held = {column.name: column for column in (*outcomes.c, *messages.c, *runs.c)}
         latest = {n: func.coalesce(learned.c[n], outcomes.c[n]) for n in ("outcome", "at")}
         query = (
-            select(*((held | latest)[name].label(name) for name in HistoryRow._fields))
+            select(*((held | latest)[name].label(name) for name in names))
             .select_from(outcomes)
             .join(messages, messages.c.message_id == outcomes.c.message_id)
             .join(runs, runs.c.run_id == outcomes.c.run_id)
@@ -161,11 +135,10 @@ class Outcomes(Repository):
             .where(outcomes.c.run_id.not_in(select(pruned_runs.c.run_id)))
         )
         with self._stream(query) as rows:
-            for part in rows.partitions(at_once):
-                yield [HistoryRow._make(row) for row in part]
+            yield from rows.partitions(at_once)
 
 
-_COLUMNS = [column.name for column in outcomes.c if column.name != "run_id"]
+_COLUMNS = [column.name for column in columns_of(outcomes, OutcomeFact)]
 
 
 def outcome_row(run_id: str, fact: OutcomeFact) -> dict[str, Any]:
@@ -259,9 +232,9 @@ class Messages(Repository):
 
         A few thousand are in memory at a time.
         """
-        columns = [column for column in outcomes.c if column.name not in {"run_id", "message_id"}]
+        fact = columns_of(outcomes, OutcomeFact)
         query = (
-            select(run_messages.c.browse_seq, run_messages.c.message_id, *columns)
+            select(run_messages.c.browse_seq, run_messages.c.message_id, *fact)
             .outerjoin(
                 outcomes,
                 and_(
@@ -273,9 +246,9 @@ class Messages(Repository):
             .order_by(run_messages.c.browse_seq)
         )
         with self._stream(query) as rows:
-            for browse_seq, message_id, outcome, *rest in rows:
-                fact = OutcomeFact(message_id, outcome, *rest) if outcome else None
-                yield Listed(browse_seq, message_id, fact)
+            for browse_seq, message_id, *ended in rows:
+                is_booked = ended[0] is not None
+                yield Listed(browse_seq, message_id, OutcomeFact(*ended) if is_booked else None)
 
     def ids(self, run: Run, keys: Collection[bytes]) -> dict[tuple[bytes, int], int]:
         """Return the ids of messages on a run's queue in their latest residence.

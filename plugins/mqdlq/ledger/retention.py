@@ -16,6 +16,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     FromClause,
+    Row,
     Select,
     Table,
     delete,
@@ -567,20 +568,6 @@ class PrunedOutcome(NamedTuple):
     messages: int
 
 
-class HistoryTotal(NamedTuple):
-    """How many messages of a pruned run had an outcome, as the history of all runs has it."""
-
-    run_id: str
-    queue_manager: str
-    queue: str
-    rules_digest: str
-    dry_run: bool
-    rule: int
-    action: str
-    outcome: Outcome
-    messages: int
-
-
 def record_runs(connection: Connection, prune_id: int, run_ids: Sequence[str]) -> None:
     """Record runs and their totals as pruned; their approvals go to the audit, which stays."""
     if not run_ids:
@@ -911,14 +898,13 @@ class Prunes(Repository):
         query = select(pruned_outcomes).where(pruned_outcomes.c.run_id == run_id)
         return [PrunedOutcome(**row) for row in self._all(query)]
 
-    def history(self, at_once: int) -> Iterator[list[HistoryTotal]]:
-        """Yield the totals of all pruned runs, without settled messages, some at a time."""
+    def history(self, names: Sequence[str], at_once: int) -> Iterator[Sequence[Row[Any]]]:
+        """Yield columns of the totals of all pruned runs, without settled messages."""
         held = {column.name: column for column in (*pruned_runs.c, *pruned_outcomes.c)}
         query = (
-            select(*(held[name] for name in HistoryTotal._fields))
+            select(*(held[name] for name in names))
             .join_from(pruned_outcomes, pruned_runs)
             .where(~pruned_outcomes.c.is_settled)
         )
         with self._stream(query) as rows:
-            for part in rows.partitions(at_once):
-                yield [HistoryTotal._make(row) for row in part]
+            yield from rows.partitions(at_once)

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, func, select, update
 from mqdlq.failures import Failure
 from mqdlq.ledger.database import Repository, add, columns_of, inserted
 from mqdlq.ledger.messages import Outcomes
-from mqdlq.ledger.tables.messages import Settled, leases, outcomes
+from mqdlq.ledger.tables.messages import Ending, leases, outcomes
 from mqdlq.ledger.tables.runs import (
     Look,
     RecordedVerdict,
@@ -342,7 +342,7 @@ class Accounts(Repository):
         return self._moment(select(sightings.c.oldest_left).where(is_last))
 
     def record_verdict(
-        self, run_id: str, verdict: RecordedVerdict, outcomes: Mapping[Settled, int]
+        self, run_id: str, verdict: RecordedVerdict, outcomes: Mapping[Ending, int]
     ) -> None:
         """Record the verdict of a run's report, and its outcomes by rule; the last one counts.
 

@@ -29,8 +29,8 @@ from mqdlq.ledger.messages import has_departed, outcome_row
 from mqdlq.ledger.reading.causes import counted_cause, row_of
 from mqdlq.ledger.runs import has_acted, is_beside, is_on_queue, whole_runs_before
 from mqdlq.ledger.tables.messages import (
+    Ending,
     OutcomeFact,
-    Settled,
     attempt_states,
     messages,
     outcomes,
@@ -188,7 +188,7 @@ class NewlySettled:
 
     message_id: int
     needs_carry: bool
-    settled: Settled
+    settled: Ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class SettledLot:
 
     lot_id: int
     snapshot_id: str
-    settled: Settled
+    settled: Ending
 
 
 class SettledMessage(NamedTuple):
@@ -214,7 +214,7 @@ class SettledMessages(Repository):
 
     def record(self, run_id: str, snapshot_id: str, found: Iterable[NewlySettled]) -> None:
         """Record the messages that a run has settled; the second call for a run does nothing."""
-        lots: dict[tuple[bool, Settled], list[int]] = {}
+        lots: dict[tuple[bool, Ending], list[int]] = {}
         for one in found:
             lots.setdefault((one.needs_carry, one.settled), []).append(one.message_id)
         with in_turn(self._engine) as connection:  # it reads first: SQLite would not let it wait
@@ -253,9 +253,9 @@ class SettledMessages(Repository):
         )
         if not run.carry_attempts:
             query = query.where(~settled_lots.c.needs_carry)
-        names = [field.name for field in fields(Settled)]
+        names = [field.name for field in fields(Ending)]
         return [
-            SettledLot(row["lot_id"], row["snapshot_id"], Settled(*(row[name] for name in names)))
+            SettledLot(row["lot_id"], row["snapshot_id"], Ending(*(row[name] for name in names)))
             for row in self._all(query)
         ]
 
@@ -278,7 +278,7 @@ class SettledMessages(Repository):
     def book(
         self,
         run_id: str,
-        counts: Mapping[Settled, int],
+        counts: Mapping[Ending, int],
         vanished: Iterable[tuple[int, Disposition, OutcomeFact]],
         at: datetime,
     ) -> None:
@@ -303,12 +303,12 @@ class SettledMessages(Repository):
             add(connection, outcomes, ended)
             add(connection, settled_outcomes, rows)
 
-    def outcomes(self, run_id: str) -> dict[Settled, int]:
+    def outcomes(self, run_id: str) -> dict[Ending, int]:
         """Count the outcomes of a run's settled messages; empty before they are booked."""
-        columns = [*columns_of(settled_outcomes, Settled), settled_outcomes.c.messages]
+        columns = [*columns_of(settled_outcomes, Ending), settled_outcomes.c.messages]
         query = select(*columns).where(settled_outcomes.c.run_id == run_id)
         with self._stream(query) as rows:
-            return {Settled(*settled): number for *settled, number in rows}
+            return {Ending(*settled): number for *settled, number in rows}
 
 
 Place = tuple[bytes, int]  # a message key and its occurrence

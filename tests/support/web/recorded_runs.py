@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import event
 
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.messages import Ending
 from mqdlq.ledger.tables.runs import (
     AcceptedPlan,
     Approval,
@@ -107,7 +107,7 @@ class RecordedRun:
             resolution_p90_s=120.0,
             at=closed_at + timedelta(seconds=1),
         )
-        counted = {Settled(o, self.rule, "RETRY", "", ""): n for o, n in outcomes.items()}
+        counted = {Ending(self.rule, "RETRY", "", "", o): n for o, n in outcomes.items()}
         ledger.accounts.record_verdict(run.run_id, recorded, counted)
 
 

@@ -82,8 +82,13 @@ def schema_of(engine: Engine) -> dict[str, dict[str, Any]]:
         }
     for view in see.get_view_names():
         definition = " ".join(see.get_view_definition(view).split()).removesuffix(";")
-        columns = [column["name"] for column in see.get_columns(view)]
-        described[view] = {"definition": definition, "columns": columns}
+        selected, _, source = definition.removeprefix("SELECT ").partition(" FROM ")
+        columns = sorted(column["name"] for column in see.get_columns(view))
+        described[view] = {
+            "selects": sorted(selected.split(", ")),
+            "from": source,
+            "columns": columns,
+        }
     return described
 
 

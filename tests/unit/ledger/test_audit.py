@@ -215,7 +215,7 @@ def test_a_discard_that_a_later_run_learned_is_in_the_trail(ledger: Ledger) -> N
     (message_id,) = accept(ledger, run(started_by="alice in Airflow"), KEY)
     ledger.outcomes.add("r1", [outcome(message_id, Outcome.UNKNOWN)])
     ledger.runs.record(run("r2"))
-    news = Learned("r1", message_id, "r2", Outcome.DISCARDED, "", "", NOON + hours(1))
+    news = Learned("r1", "r2", Outcome.DISCARDED, "", "", message_id, NOON + hours(1))
     ledger.attempts.add([], learned=[news])
 
     (event,) = ledger.audit_trail.page(AuditFilter(what=AuditKind.DISCARDED))

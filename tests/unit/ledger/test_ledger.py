@@ -79,7 +79,7 @@ def attempt(message_id: int, *, unit: str = "u1", run_id: str = "r1") -> Attempt
 
 def outcome(message_id: int, kind: Outcome = Outcome.DELIVERED) -> OutcomeFact:
     why = Why.ATTEMPT(number=1)
-    return OutcomeFact(message_id, kind, why, 1, "RETRY", "PAYMENTS", "QM1", NOON)
+    return OutcomeFact(1, "RETRY", "PAYMENTS", "QM1", kind, message_id, why, NOON)
 
 
 def test_a_run_is_read_back_as_it_was_recorded(ledger: Ledger) -> None:

@@ -18,7 +18,7 @@ from mqdlq.ledger import open_ledger
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
 from mqdlq.ledger.snapshots import NewlySettled
-from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.messages import Ending
 from mqdlq.model import Outcome
 from tests.support.postgresql import running_server
 from tests.unit.ledger.test_ledger import KEY, NOON, accept, attempt, outcome, run
@@ -81,7 +81,7 @@ def test_several_runs_may_accept_plans_of_the_same_messages_at_once(ledger_url: 
 
 
 def test_messages_are_settled_while_others_write(ledger_url: str) -> None:
-    settled = Settled(Outcome.UNMATCHED, 0, "", "", "")
+    settled = Ending(0, "", "", "", Outcome.UNMATCHED)
     with open_ledger(ledger_url) as ledger, open_ledger(ledger_url) as other:
         (message_id,) = accept(ledger, run(), KEY)
         failure = Failure("sense", "no reason")

@@ -12,11 +12,11 @@ from sqlalchemy import text
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.snapshots import NewlySettled
-from mqdlq.ledger.tables.messages import Learned, Settled
+from mqdlq.ledger.tables.messages import Ending, Learned
 from mqdlq.model import AttemptState, Outcome
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, attempt, outcome, run
 
-LEFT = Settled(Outcome.UNMATCHED, 0, "", "", "")
+LEFT = Ending(0, "", "", "", Outcome.UNMATCHED)
 
 
 def test_the_outcomes_of_settled_messages_are_counted_with_the_others(ledger_url: str) -> None:
@@ -24,7 +24,7 @@ def test_the_outcomes_of_settled_messages_are_counted_with_the_others(ledger_url
         first, second = accept(ledger, run(), KEY, OTHER_KEY)
         ledger.settled.record("r1", "s1", [NewlySettled(second, needs_carry=False, settled=LEFT)])
         ledger.outcomes.add("r1", [outcome(first), outcome(second, Outcome.UNMATCHED)])
-        ledger.settled.book("r1", {LEFT: 3, Settled(Outcome.EXHAUSTED, 1, "", "", ""): 2}, (), NOON)
+        ledger.settled.book("r1", {LEFT: 3, Ending(1, "", "", "", Outcome.EXHAUSTED): 2}, (), NOON)
 
         assert ledger.outcomes.counts("r1") == {
             Outcome.DELIVERED: 1,
@@ -40,10 +40,11 @@ def test_the_history_has_what_was_learned_in_place_of_what_was_booked(ledger_url
         first, second = accept(ledger, run(), KEY, OTHER_KEY)
         ledger.outcomes.add("r1", [outcome(first), outcome(second, Outcome.UNKNOWN)])
         ledger.runs.record(run("r2"))
-        news = Learned("r1", second, "r2", Outcome.DELIVERED, "PAYMENTS", "QM1", late)
+        news = Learned("r1", "r2", Outcome.DELIVERED, "PAYMENTS", "QM1", second, late)
         ledger.attempts.add([], learned=[news])
 
-        rows = [row for part in ledger.outcomes.history(1) for row in part]
+        names = ("message_key", "run_id", "outcome", "at")
+        rows = [row for part in ledger.outcomes.history(names, 1) for row in part]
 
     found = {row.message_key: (row.run_id, row.outcome, row.at) for row in rows}
     assert found == {

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, func, select
 
-from mqdlq.ledger.database import Repository, in_parts
+from mqdlq.ledger.database import Repository, columns_of, in_parts
 from mqdlq.ledger.messages import Listed, is_only_dry_run
 from mqdlq.ledger.reading.message_keys import begins
 from mqdlq.ledger.tables.messages import (
+    Ending,
     OutcomeFact,
-    Settled,
     attempts,
     learned,
     messages,
@@ -69,7 +69,7 @@ class RunCounts:
     last outcome.
     """
 
-    booked: Counter[Settled]
+    booked: Counter[Ending]
     only_dry_run: Counter[str]
     known_since: Counter[Outcome]
     listed: int
@@ -94,18 +94,17 @@ class RunMessages(Repository):
 
     def counts(self, run_id: str) -> RunCounts:
         """Count a run's messages by outcome and decision."""
-        names = ("outcome", "rule", "action", "target_q", "target_q_mgr")
-        kinds = [outcomes.c[name] for name in names]
+        kinds = columns_of(outcomes, Ending)
         is_dry = is_only_dry_run(outcomes)
         own = outcomes.c.run_id == run_id
         numbers = (func.count().label("number"), func.max(outcomes.c.at).label("last_at"))
         query = select(*kinds, is_dry.label("is_dry"), *numbers).where(own)
-        booked: Counter[Settled] = Counter()
+        booked: Counter[Ending] = Counter()
         dry: Counter[str] = Counter()
         last_at: datetime | None = None
         for row in self._all(query.group_by(*kinds, is_dry)):
             last_at = max(last_at or row["last_at"], row["last_at"])
-            booked[Settled(*(row[name] for name in names))] += row["number"]
+            booked[Ending(*(row[kind.name] for kind in kinds))] += row["number"]
             if row["is_dry"]:
                 dry[row["action"]] += row["number"]
         corrected = (
@@ -166,14 +165,13 @@ class RunMessages(Repository):
             )
             .scalar_subquery()
         )
-        facts = [column for column in outcomes.c if column.name not in {"run_id", "message_id"}]
         query = (
             select(
                 messages.c.message_key,
                 made.label("made"),
                 run_messages.c.browse_seq,
                 run_messages.c.message_id,
-                *facts,
+                *columns_of(outcomes, OutcomeFact),
             )
             .join(messages, messages.c.message_id == run_messages.c.message_id)
             .outerjoin(outcomes, _OUTCOME_OF_LISTED)
@@ -187,8 +185,8 @@ class RunMessages(Repository):
             ]
             for row in self._all(query.where(*conditions)):
                 values: list[Any] = list(row.values())
-                key, number, browse_seq, message_id, outcome, *rest = values
-                fact = OutcomeFact(message_id, outcome, *rest) if outcome else None
+                key, number, browse_seq, message_id, *ended = values
+                fact = OutcomeFact(*ended) if ended[0] is not None else None
                 yield key, Listed(browse_seq, message_id, fact), number
 
     def count_tried(self, run_id: str, rule: int, target_q: str, target_q_mgr: str) -> int:

@@ -1,23 +1,41 @@
-"""Columns that several tables share, and kinds of columns that SQL databases lack."""
+"""How a table is declared by its record, and kinds of columns that SQL databases lack."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, Final, get_args, get_type_hints
 
 from sqlalchemy import (
+    Boolean,
     Column,
     DateTime,
     Dialect,
+    Float,
     ForeignKey,
     Integer,
+    LargeBinary,
     MetaData,
     String,
+    Table,
     Text,
     TypeDecorator,
 )
+from sqlalchemy.schema import SchemaItem
+from sqlalchemy.types import TypeEngine
 
+from mqdlq.model import (
+    Action,
+    AttemptState,
+    AuditKind,
+    Disposition,
+    Outcome,
+    QueueKind,
+    RampPhase,
+    RestorationState,
+)
 from mqdlq.reasons import Reason
 
 metadata = MetaData(
@@ -101,6 +119,61 @@ class Because(TypeDecorator[Reason]):
         return Reason.read(value or "")
 
 
+RunId = Annotated[str, String(250)]
+HandlerName = Annotated[str, String(100)]
+ObjectName = Annotated[str, String(48)]
+CauseId = Annotated[str, String(12)]
+Digest = Annotated[str, String(64)]
+"""The fields of records that are texts of a limited length; any other text has no limit."""
+
+TYPES: Final[dict[Any, TypeEngine[Any]]] = {
+    str: Text(),
+    int: Integer(),
+    bool: Boolean(),
+    float: Float(),
+    bytes: LargeBinary(32),  # all of them are SHA-256
+    datetime: UtcDateTime(),
+    tuple[str, ...]: Words(),
+    Reason: Because(),
+    Action: Kind(Action, 10),
+    AttemptState: Kind(AttemptState, 25),
+    AuditKind: Kind(AuditKind, 30),
+    Disposition: Kind(Disposition, 20),
+    Outcome: Kind(Outcome, 20),
+    QueueKind: Kind(QueueKind, 20),
+    RampPhase: Kind(RampPhase, 10),
+    RestorationState: Kind(RestorationState, 20),
+}
+"""By the type of a field: the type of its column."""
+
+
+def table(name: str, record: type, *items: SchemaItem, without: Collection[str] = ()) -> Table:
+    """Declare the table of a record: what `items` declare, and a column for each other field.
+
+    The annotation of a field says the type of its column, and whether it may be null. `without`
+    names fields that another table holds.
+    """
+    own = [item for item in items if isinstance(item, Column)]
+    others = [item for item in items if not isinstance(item, Column)]
+    derived = columns(record, without={column.name for column in own} | {*without})
+    return Table(name, metadata, *own, *derived, *others)  # an index needs its columns first
+
+
+def columns(record: type, *, without: Collection[str] = (), key: bool = False) -> list[Column[Any]]:
+    """Return the columns for the fields of a record; with `key` they are a part of the key."""
+    hints = get_type_hints(record, include_extras=True)
+    return [_column(name, hint, key=key) for name, hint in hints.items() if name not in without]
+
+
+def _column(name: str, hint: Any, *, key: bool) -> Column[Any]:
+    is_optional = NoneType in get_args(hint)
+    kind = get_args(hint)[0] if is_optional else hint
+    (stored,) = getattr(kind, "__metadata__", None) or (TYPES[kind],)
+    if key:
+        return Column(name, stored, primary_key=True, autoincrement=False)
+    return Column(name, stored, nullable=is_optional and kind is not Reason)  # none is stored as ""
+
+
 def seq() -> Column[int]:
     """Return the key of a table whose rows the database numbers in the order they are added."""
     return Column("seq", Integer, primary_key=True, autoincrement=True)
@@ -119,20 +192,3 @@ def of_message(**options: Any) -> Column[int]:
 def at(name: str = "at") -> Column[datetime]:
     """Return a column that says when a row was added, or what it states happened."""
     return Column(name, UtcDateTime, nullable=False)
-
-
-def target() -> tuple[Column[str], Column[str]]:
-    """Return the columns of the queue that a message was put to."""
-    return (
-        Column("target_q", String(48), nullable=False),
-        Column("target_q_mgr", String(48), nullable=False),
-    )
-
-
-def decision() -> tuple[Column[Any], ...]:
-    """Return the columns that say which rule decided, on which action and target."""
-    return (
-        Column("rule", Integer, nullable=False),
-        Column("action", String(10), nullable=False),
-        *target(),
-    )

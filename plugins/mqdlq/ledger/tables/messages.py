@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 from sqlalchemy import (
     Boolean,
@@ -23,19 +23,39 @@ from sqlalchemy import (
 )
 
 from mqdlq.ledger.tables.columns import (
-    Because,
-    Kind,
-    Words,
+    TYPES,
+    CauseId,
+    HandlerName,
+    ObjectName,
+    RunId,
     at,
-    decision,
+    columns,
     metadata,
     of_message,
     of_run,
     seq,
-    target,
+    table,
 )
 from mqdlq.model import Action, AttemptState, Disposition, Outcome, RestorationState
 from mqdlq.reasons import Reason, Why
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The rule that decided, its action and its target; `rule` is 0 where no rule decided."""
+
+    rule: int
+    action: Annotated[str, String(10)]
+    target_q: ObjectName
+    target_q_mgr: ObjectName
+
+
+@dataclass(frozen=True, slots=True)
+class Ending(Decision):
+    """How a message ended, or was left on the queue: its outcome, and what decided it."""
+
+    outcome: Outcome
+
 
 messages = Table(
     "messages",
@@ -55,7 +75,7 @@ run_messages = Table(
     of_run(primary_key=True),
     of_message(primary_key=True, index=True),
     Column("browse_seq", Integer, nullable=False),
-    Column("disposition", Kind(Disposition, 20), nullable=False),
+    Column("disposition", TYPES[Disposition], nullable=False),
 )
 
 leases = Table(
@@ -72,45 +92,33 @@ HAS_CAUSE: Final = text("cause_id <> ''")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Decision):
     """One try of one rule's action on one message, within the unit of work `unit`.
 
     `mqrc` is the reason code of a failed attempt, else 0. `cause_id` is the cause of the message if
     a control of the run acts by cause, else "".
     """
 
+    action: Action
     unit: str
     run_id: str
-    plan_id: str
+    plan_id: Annotated[str, String(150)]
     message_id: int
     message_key: bytes
-    rule: int
     attempt_no: int
-    action: Action
-    target_q: str
-    target_q_mgr: str
     state: AttemptState
     mqrc: int
     at: datetime
-    cause_id: str = ""
+    cause_id: CauseId = ""
 
 
-attempts = Table(
+attempts = table(
     "attempts",
-    metadata,
+    Attempt,
     seq(),
     Column("unit", String(48), nullable=False, index=True),
     of_run(nullable=False, index=True),
-    Column("plan_id", String(150), nullable=False),
     of_message(nullable=False, index=True),
-    Column("rule", Integer, nullable=False),
-    Column("attempt_no", Integer, nullable=False),
-    Column("action", Kind(Action, 10), nullable=False),
-    *target(),
-    Column("state", Kind(AttemptState, 25), nullable=False),
-    Column("mqrc", Integer, nullable=False),
-    at(),
-    Column("cause_id", String(12), nullable=False),
     Index(
         "attempts_of_a_cause",
         "cause_id",
@@ -120,11 +128,9 @@ attempts = Table(
         sqlite_where=HAS_CAUSE,
         postgresql_where=HAS_CAUSE,
     ),
+    without={"message_key"},
 )
-"""Each change of an attempt's state is a separate row; the last row is the current state.
-
-`cause_id` is the cause of the message, "" if the run has no control that acts by cause.
-"""
+"""Each change of an attempt's state is a separate row; the last row is the current state."""
 
 ATTEMPT_STATES = """
 CREATE VIEW attempt_states AS
@@ -159,16 +165,11 @@ IS_DISCARDED: Final = text("outcome = 'discarded'")
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeFact:
-    """How one message ended in one run; `rule` is 0 where no rule decided."""
+class OutcomeFact(Ending):
+    """How one message ended in one run, why and when."""
 
     message_id: int
-    outcome: Outcome
     why: Reason
-    rule: int
-    action: str
-    target_q: str
-    target_q_mgr: str
     at: datetime
 
     @property
@@ -177,15 +178,11 @@ class OutcomeFact:
         return self.outcome is Outcome.NOT_ATTEMPTED and self.why == Why.DRY_RUN()
 
 
-outcomes = Table(
+outcomes = table(
     "outcomes",
-    metadata,
+    OutcomeFact,
     of_run(primary_key=True),
     of_message(primary_key=True, index=True),
-    Column("outcome", Kind(Outcome, 20), nullable=False),
-    Column("why", Because, nullable=False),
-    *decision(),
-    at(),
     Index(
         "outcomes_discarded",
         "run_id",
@@ -197,47 +194,42 @@ outcomes = Table(
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """How a message had ended in the run `of_run`, as the run `run_id` came to know.
+class Correction:
+    """How messages had ended in the run `of_run`, as the run `run_id` came to know.
 
-    The earlier run had booked another outcome, since nothing proved this one then.
+    The earlier run had booked another outcome, since nothing proved this one then: the run `run_id`
+    found the marker of the unit of work that moved them. The booked outcome stays.
     """
 
     of_run: str
-    message_id: int
     run_id: str
     outcome: Outcome
-    target_q: str
-    target_q_mgr: str
+    target_q: ObjectName
+    target_q_mgr: ObjectName
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedCount(Correction):
+    """A correction with the number of its messages."""
+
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Learned(Correction):
+    """The correction of one message."""
+
+    message_id: int
     at: datetime
 
 
-learned = Table(
+learned = table(
     "learned",
-    metadata,
+    Learned,
     of_run("of_run", primary_key=True),
     of_message(primary_key=True, index=True),
     of_run(nullable=False, index=True),
-    Column("outcome", Kind(Outcome, 20), nullable=False),
-    *target(),
-    at(),
 )
-"""How a message ended in the run `of_run`, which had recorded another outcome.
-
-The run `run_id` found the marker of the unit of work that moved it. The recorded outcome stays.
-"""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Settled:
-    """How a message was left: its outcome, and the rule, action and target that decided."""
-
-    outcome: Outcome
-    rule: int
-    action: str
-    target_q: str
-    target_q_mgr: str
-
 
 settled_lots = Table(
     "settled_lots",
@@ -246,8 +238,7 @@ settled_lots = Table(
     of_run(nullable=False, index=True),
     Column("snapshot_id", String(100), nullable=False),
     Column("needs_carry", Boolean, nullable=False),
-    Column("outcome", Kind(Outcome, 20), nullable=False),
-    *decision(),
+    *columns(Ending),
 )
 """Messages that a run settled in the same way; `needs_carry`: only if attempts carry on."""
 
@@ -257,17 +248,13 @@ settled_messages = Table(
     Column("lot_id", ForeignKey("settled_lots.lot_id"), primary_key=True),
     of_message(primary_key=True, index=True),
 )
-"""The messages of a lot."""
 
 settled_outcomes = Table(
     "settled_outcomes",
     metadata,
     of_run(primary_key=True),
-    Column("outcome", Kind(Outcome, 20), primary_key=True),
-    Column("rule", Integer, primary_key=True),
-    Column("action", String(10), primary_key=True),
-    Column("target_q", String(48), primary_key=True),
-    Column("target_q_mgr", String(48), primary_key=True),
+    Column("outcome", TYPES[Outcome], primary_key=True),
+    *columns(Decision, key=True),
     Column("messages", Integer, nullable=False),
     at(),
 )
@@ -286,17 +273,17 @@ class Restoration:
     prove the puts. `why` is the reason or ticket that the user gave.
     """
 
-    restoration_id: str
-    handler: str
+    restoration_id: RunId
+    handler: HandlerName
     who: str = ""
-    queue_manager: str = ""
-    queue: str = ""
-    state_queue: str
-    run_id: str = ""
+    queue_manager: ObjectName = ""
+    queue: ObjectName = ""
+    state_queue: ObjectName
+    run_id: RunId = ""
     message_keys: tuple[str, ...] = ()
     reason: int = 0
-    to_queue: str = ""
-    to_queue_manager: str = ""
+    to_queue: ObjectName = ""
+    to_queue_manager: ObjectName = ""
     header: bool = True
     again: bool = False
     dry_run: bool = False
@@ -310,42 +297,20 @@ class Restoration:
         return is_here and self.to_queue == self.queue
 
 
-restorations = Table(
-    "restorations",
-    metadata,
-    Column("restoration_id", String(250), primary_key=True),
-    Column("handler", String(100), nullable=False),
-    Column("who", Text, nullable=False),
-    Column("queue_manager", String(48), nullable=False),
-    Column("queue", String(48), nullable=False),
-    Column("state_queue", String(48), nullable=False),
-    Column("run_id", String(250), nullable=False),
-    Column("message_keys", Words, nullable=False),
-    Column("reason", Integer, nullable=False),
-    Column("to_queue", String(48), nullable=False),
-    Column("to_queue_manager", String(48), nullable=False),
-    Column("header", Boolean, nullable=False),
-    Column("again", Boolean, nullable=False),
-    Column("dry_run", Boolean, nullable=False),
-    at("started_at"),
-    Column("why", Text, nullable=False),
+restorations = table(
+    "restorations", Restoration, Column("restoration_id", String(250), primary_key=True)
 )
-"""Requests to restore archived copies: the user, why and when.
-
-`queue` is the dead-letter queue of the copies.
-`run_id` is "" for all runs, `message_keys` empty for all messages, `reason` 0 for every reason.
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
     """The state of one copy in a restoration; `mqrc` is the reason of a failed put, or 0."""
 
-    run_id: str
+    run_id: RunId
     message_id: int
     state: RestorationState
     at: datetime
-    unit: str = ""
+    unit: ObjectName = ""
     mqrc: int = 0
     why: Reason | None = None
 
@@ -355,23 +320,11 @@ class CopyState:
         return self.run_id, self.message_id
 
 
-restoration_states = Table(
+restoration_states = table(
     "restoration_states",
-    metadata,
+    CopyState,
     seq(),
-    Column(
-        "restoration_id",
-        ForeignKey("restorations.restoration_id"),
-        nullable=False,
-        index=True,
-    ),
-    Column("run_id", String(250), nullable=False),
-    Column("message_id", Integer, nullable=False),
-    Column("unit", String(48), nullable=False),
-    Column("state", Kind(RestorationState, 20), nullable=False),
-    Column("mqrc", Integer, nullable=False),
-    Column("why", Because, nullable=False),
-    at(),
+    Column("restoration_id", ForeignKey("restorations.restoration_id"), nullable=False, index=True),
     ForeignKeyConstraint(["run_id", "message_id"], ["archive.run_id", "archive.message_id"]),
     Index("restoration_states_of_a_copy", "run_id", "message_id"),
 )

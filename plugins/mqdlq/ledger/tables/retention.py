@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from sqlalchemy import (
     Boolean,
@@ -17,7 +18,17 @@ from sqlalchemy import (
     Text,
 )
 
-from mqdlq.ledger.tables.columns import Kind, UtcDateTime, at, decision, metadata, seq
+from mqdlq.ledger.tables.columns import (
+    TYPES,
+    HandlerName,
+    UtcDateTime,
+    at,
+    columns,
+    metadata,
+    seq,
+    table,
+)
+from mqdlq.ledger.tables.messages import Decision
 from mqdlq.model import AuditKind, Outcome, WorkNumber
 
 holds = Table(
@@ -51,27 +62,14 @@ class Prune:
     `trusted_until` is the time of the newest record for which that person confirmed the clock.
     """
 
-    handler: str
+    handler: HandlerName
     policy: str
     who: str
     at: datetime
     trusted_until: datetime | None = None
 
 
-prunes = Table(
-    "prunes",
-    metadata,
-    Column("prune_id", Integer, primary_key=True),
-    Column("handler", String(100), nullable=False),
-    Column("policy", Text, nullable=False),
-    Column("who", Text, nullable=False),
-    Column("trusted_until", UtcDateTime),
-    at(),
-)
-"""Prunes by the policy of a handler.
-
-`trusted_until` is the time of the newest record for which a person confirmed the clock, or null.
-"""
+prunes = table("prunes", Prune, Column("prune_id", Integer, primary_key=True))
 
 pruned_copies = Table(
     "pruned_copies",
@@ -119,20 +117,14 @@ pruned_outcomes = Table(
     metadata,
     Column("run_id", ForeignKey("pruned_runs.run_id"), primary_key=True),
     Column("is_settled", Boolean, primary_key=True, autoincrement=False),
-    Column("outcome", Kind(Outcome, 20), primary_key=True),
-    *(
-        Column(column.name, column.type, primary_key=True, autoincrement=False)
-        for column in decision()
-    ),
+    Column("outcome", TYPES[Outcome], primary_key=True),
+    *columns(Decision, key=True),
     Column("messages", Integer, nullable=False),
 )
 """How many messages of a pruned run had which outcome, corrections by later runs included.
 
 `is_settled` counts the settled messages of its snapshot.
 """
-
-
-# Table of the audit: what people did that no other table records.
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +139,7 @@ class AuditEvent:
     at: datetime
     what: AuditKind
     who: str
-    handler: str = ""
+    handler: HandlerName = ""
     run_id: str = ""
     message_key: str = ""
     messages: int = 0
@@ -155,36 +147,30 @@ class AuditEvent:
     details: str = ""
 
 
-audit = Table(
+audit = table(
     "audit",
-    metadata,
+    AuditEvent,
     seq(),
     Column("at", UtcDateTime, nullable=False, index=True),
-    Column("what", Kind(AuditKind, 30), nullable=False),
-    Column("who", Text, nullable=False),
-    Column("handler", String(100), nullable=False),
     Column("run_id", String(250), nullable=False, index=True),
     Column("message_key", LargeBinary(32), index=True),
-    Column("messages", Integer, nullable=False),
-    Column("why", Text, nullable=False),
-    Column("details", Text, nullable=False),
 )
 """Events that no other table records, and the approvals of pruned runs; rows are only added.
 
 `run_id` refers to no row, so that a prune of the run leaves its events. `message_key` is null if
-the event concerns no single message; `messages` is 0 if it concerns no number of messages.
+the event concerns no single message.
 """
-
-
-# Table of the epochs of the ledger, and the high-water mark of each.
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """An epoch of the ledger: its last number, when work took it, and who began the epoch."""
+    """An epoch of the ledger: its last number, when work took it, and who began the epoch.
+
+    `who` took on an older ledger; "" for the first epoch of a new one.
+    """
 
     epoch: int
-    name: str
+    name: Annotated[str, String(16)]
     number: int
     began_at: datetime
     worked_at: datetime
@@ -197,18 +183,4 @@ class Epoch:
         return WorkNumber(self.epoch, self.number, self.name)
 
 
-epochs = Table(
-    "epochs",
-    metadata,
-    Column("epoch", Integer, primary_key=True, autoincrement=False),
-    Column("name", String(16), nullable=False),
-    Column("number", Integer, nullable=False),
-    at("began_at"),
-    Column("worked_at", UtcDateTime, nullable=False),
-    Column("who", Text, nullable=False),
-    Column("why", Text, nullable=False),
-)
-"""`number` is that of the last pass or restoration in the epoch, which began at `worked_at`.
-
-`who` took on an older ledger and so began the epoch; "" for the first epoch of a new ledger.
-"""
+epochs = table("epochs", Epoch, Column("epoch", Integer, primary_key=True, autoincrement=False))

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
-from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, String, Table
 
+from mqdlq.failures import Failure
 from mqdlq.ledger.tables.columns import (
-    Kind,
+    TYPES,
+    Digest,
+    HandlerName,
+    ObjectName,
+    RunId,
     UtcDateTime,
-    Words,
     at,
-    decision,
+    columns,
     metadata,
     of_run,
     seq,
+    table,
 )
+from mqdlq.ledger.tables.messages import Decision
 from mqdlq.model import GIVEN_ACTION, Outcome, QueueKind
 
 
@@ -37,15 +44,15 @@ class Run:
     messages that its given action puts, "" for nothing.
     """
 
-    run_id: str
-    handler: str
-    dag_run_id: str
-    run_type: str
-    queue_manager: str
-    queue: str
-    state_queue: str
+    run_id: RunId
+    handler: HandlerName
+    dag_run_id: RunId
+    run_type: Annotated[str, String(50)]
+    queue_manager: ObjectName
+    queue: ObjectName
+    state_queue: ObjectName
     rules_source: str
-    rules_digest: str
+    rules_digest: Digest
     rules_text: str
     retry_interval_s: int
     wait_s: int | None
@@ -77,50 +84,21 @@ class Run:
         return frozenset(bytes.fromhex(key) for key in self.message_keys)
 
 
-runs = Table(
+runs = table(
     "runs",
-    metadata,
+    Run,
     Column("run_id", String(250), primary_key=True),
-    Column("handler", String(100), nullable=False),
-    Column("dag_run_id", String(250), nullable=False),
-    Column("run_type", String(50), nullable=False),
-    Column("queue_manager", String(48), nullable=False),
-    Column("queue", String(48), nullable=False),
-    Column("state_queue", String(48), nullable=False),
-    Column("rules_source", Text, nullable=False),
-    Column("rules_digest", String(64), nullable=False),
-    Column("rules_text", Text, nullable=False),
-    Column("retry_interval_s", Integer, nullable=False),
-    Column("wait_s", Integer),
-    Column("carry_attempts", Boolean, nullable=False),
-    Column("dry_run", Boolean, nullable=False),
-    Column("max_run_time_s", Integer, nullable=False),
-    at("started_at"),
-    Column("nul_as_blank", Boolean, nullable=False),
-    Column("hold_while_blocked", Boolean, nullable=False),
-    Column("deliver_truncated", Boolean, nullable=False),
-    Column("max_messages_per_unit", Integer, nullable=False),
-    Column("max_plan_age_s", Integer, nullable=False),
-    Column("message_keys", Words, nullable=False),
-    Column("started_by", Text, nullable=False),
-    Column("started_by_user", Text, nullable=False),
-    Column("why", Text, nullable=False),
-    Column("controls", Text, nullable=False),
-    Column("queue_kind", Kind(QueueKind, 20), nullable=False),
-    Column("repair", Text, nullable=False),
     Index("runs_of_a_queue", "handler", "queue_manager", "queue", "started_at"),
 )
 
-failures = Table(
+failures = table(
     "failures",
-    metadata,
+    Failure,
     seq(),
     Column("run_id", String(250), nullable=False, index=True),
     Column("handler", String(100), nullable=False, index=True),
     Column("task", String(250), nullable=False),
-    Column("why", Text, nullable=False),
     Column("error_id", String(20), nullable=False),
-    Column("next_step", Text, nullable=False),
     at(),
 )
 """Why attempts of tasks failed. The run of a failed `sense` need not be in `runs`.
@@ -143,21 +121,7 @@ class Look:
     max_depth: int | None = None
 
 
-looks = Table(
-    "looks",
-    metadata,
-    seq(),
-    of_run(nullable=False, index=True),
-    Column("depth", Integer, nullable=False),
-    Column("is_work", Boolean, nullable=False),
-    Column("why", Text, nullable=False),
-    at(),
-    Column("max_depth", Integer),
-)
-"""The depth of a queue that a run saw, whether there was work, and the reason.
-
-`max_depth` is MAXDEPTH; null in a look that did not inquire the queue.
-"""
+looks = table("looks", Look, seq(), of_run(nullable=False, index=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,29 +131,18 @@ class TakenSnapshot:
     `settled` of them have compact rows.
     """
 
-    run_id: str
-    snapshot_id: str
+    run_id: RunId
+    snapshot_id: Annotated[str, String(100)]
     location: str
     messages: int
     taken_at: datetime
     settled: int = 0
 
 
-snapshots = Table(
-    "snapshots",
-    metadata,
-    of_run(primary_key=True),
-    Column("snapshot_id", String(100), nullable=False),
-    Column("location", Text, nullable=False),
-    Column("messages", Integer, nullable=False),
-    Column("settled", Integer, nullable=False),
-    at("taken_at"),
-    Column("pruned_at", UtcDateTime),
+snapshots = table(
+    "snapshots", TakenSnapshot, of_run(primary_key=True), Column("pruned_at", UtcDateTime)
 )
-"""The snapshot of a run; `settled` of its messages have compact rows.
-
-`pruned_at` is when the retention settings removed it from the lake, null while it is there.
-"""
+"""`pruned_at` is when the retention settings removed it from the lake, null while it is there."""
 
 causes = Table(
     "causes",
@@ -216,22 +169,14 @@ A row without `cause_id` and `dest_q_name` has messages of several destinations.
 class AcceptedPlan:
     """The plan that a run acts by, and where it is."""
 
-    run_id: str
-    plan_id: str
-    plan_hash: str
+    run_id: RunId
+    plan_id: Annotated[str, String(150)]
+    plan_hash: Digest
     location: str
     accepted_at: datetime
 
 
-plans = Table(
-    "plans",
-    metadata,
-    of_run(primary_key=True),
-    Column("plan_id", String(150), nullable=False),
-    Column("plan_hash", String(64), nullable=False),
-    Column("location", Text, nullable=False),
-    at("accepted_at"),
-)
+plans = table("plans", AcceptedPlan, of_run(primary_key=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,27 +188,15 @@ class Approval:
     comment of the person.
     """
 
-    plan_hash: str
+    plan_hash: Digest
     guards: tuple[str, ...]
-    decision: str
+    decision: Annotated[str, String(10)]
     who: str
     at: datetime
     why: str = ""
 
 
-approvals = Table(
-    "approvals",
-    metadata,
-    seq(),
-    of_run(nullable=False, index=True),
-    Column("plan_hash", String(64), nullable=False),
-    Column("guards", Words, nullable=False),
-    Column("decision", String(10), nullable=False),
-    Column("who", Text, nullable=False),
-    at(),
-    Column("why", Text, nullable=False),
-)
-"""Questions about plans and their answers, with the person, the comment and the time."""
+approvals = table("approvals", Approval, seq(), of_run(nullable=False, index=True))
 
 passes = Table(
     "passes",
@@ -291,23 +224,12 @@ class Sighting:
     next_pass_at: datetime | None = None
 
 
-sightings = Table(
-    "sightings",
-    metadata,
-    of_run(primary_key=True),
-    Column("depth", Integer, nullable=False),
-    Column("seen", Integer, nullable=False),
-    Column("returned", Integer, nullable=False),
-    Column("arrived", Integer, nullable=False),
-    at(),
-    Column("next_pass_at", UtcDateTime),
-    Column("oldest_left", UtcDateTime),
+sightings = table(
+    "sightings", Sighting, of_run(primary_key=True), Column("oldest_left", UtcDateTime)
 )
-"""The counts of runs' last browses.
+"""`oldest_left` is the time since when the oldest remaining message is on the queue.
 
-`next_pass_at` is when the next run can try messages that are pending or held; null: not known.
-`oldest_left` is the time since when the oldest remaining message is on the queue, which the report
-finds; null: none.
+The report finds it; null: none.
 """
 
 
@@ -320,7 +242,7 @@ class RecordedVerdict:
     from arrival to departure of the messages that departed, in seconds, None if none did.
     """
 
-    verdict: str
+    verdict: Annotated[str, String(20)]
     headline: str
     why: str
     messages: int | None
@@ -331,36 +253,16 @@ class RecordedVerdict:
     at: datetime
 
 
-verdicts = Table(
-    "verdicts",
-    metadata,
-    seq(),
-    of_run(nullable=False, index=True),
-    Column("verdict", String(20), nullable=False),
-    Column("headline", Text, nullable=False),
-    Column("why", Text, nullable=False),
-    Column("messages", Integer),
-    Column("adds_up", Boolean),
-    Column("attention", Integer, nullable=False),
-    Column("resolution_median_s", Float),
-    Column("resolution_p90_s", Float),
-    at(),
-)
-"""The verdicts of runs' reports. A report written again adds a row: the last one counts.
-
-`messages` and `adds_up` are null without a snapshot, the times if no message departed.
-"""
+verdicts = table("verdicts", RecordedVerdict, seq(), of_run(nullable=False, index=True))
+"""A report written again adds a row: the last one counts."""
 
 verdict_outcomes = Table(
     "verdict_outcomes",
     metadata,
     Column("verdict_seq", ForeignKey("verdicts.seq"), primary_key=True),
     of_run(nullable=False, index=True),
-    Column("outcome", Kind(Outcome, 20), primary_key=True),
-    *(
-        Column(column.name, column.type, primary_key=True, autoincrement=False)
-        for column in decision()
-    ),
+    Column("outcome", TYPES[Outcome], primary_key=True),
+    *columns(Decision, key=True),
     Column("messages", Integer, nullable=False),
 )
 """How many messages of a run had which outcome, as its report counted them."""

@@ -7,7 +7,7 @@ holds a few thousand at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import full_rows_of_settled, settled_rows, snapshot_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader, Listed
-from mqdlq.ledger.tables.messages import Attempt, OutcomeFact, Settled
+from mqdlq.ledger.tables.messages import Attempt, Ending, OutcomeFact
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.reading.report.report_records import MessageFacts
 from mqdlq.reading.report.report_sources import SNAPSHOT_UNREADABLE, Sources
@@ -116,7 +116,7 @@ def _settled(
     Removes from `vanished` the messages that are found. Most settled messages have equal endings,
     so one number is kept for each message.
     """
-    kinds: dict[Settled, int] = {}
+    kinds: dict[Ending, int] = {}
     left: dict[int, int] = {}
 
     def compact() -> Iterator[dict[str, Any]]:
@@ -125,7 +125,7 @@ def _settled(
 
     for row in _readable(_SETTLED_UNREADABLE, compact):
         browse_seq = row.pop("browse_seq")
-        how = Settled(**row | {"outcome": Outcome(row["outcome"])})
+        how = Ending(**row | {"outcome": Outcome(row["outcome"])})
         left[browse_seq] = kinds.setdefault(how, len(kinds))
     by_number = list(kinds)
     for row in _readable(_SETTLED_UNREADABLE, lambda: full_rows_of_settled(location, ROW_COLUMNS)):
@@ -135,9 +135,8 @@ def _settled(
             yield message_of(browse_seq, row, listed.outcome, tried, is_settled=True)
             continue
         how = by_number[left[browse_seq]]
-        fact = OutcomeFact(
-            0, why=why_settled(how.outcome, row), at=taken_at, **{n: getattr(how, n) for n in _HOW}
-        )
+        decided = {name: getattr(how, name) for name in _HOW}
+        fact = OutcomeFact(**decided, message_id=0, why=why_settled(how.outcome, row), at=taken_at)
         yield message_of(browse_seq, row, fact, (), is_settled=True, was_left_before=True)
 
 
@@ -145,8 +144,7 @@ def _shared(listed: Listed, same: dict[OutcomeFact | None, OutcomeFact | None]) 
     """Return a listed message that shares its fact with equal ones: there may be very many."""
     fact = listed.outcome
     if fact is not None:
-        names = ("why", "rule", "action", "target_q", "target_q_mgr", "at")
-        fact = OutcomeFact(0, fact.outcome, *(getattr(fact, name) for name in names))
+        fact = replace(fact, message_id=0)
     return Listed(listed.browse_seq, 0, same.setdefault(fact, fact))
 
 

@@ -22,9 +22,7 @@ from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.failures import Failure
 from mqdlq.lake.storage import make_directory, new_file
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.messages import HistoryRow
-from mqdlq.ledger.retention import HistoryTotal
-from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.messages import Ending
 from mqdlq.ledger.tables.runs import RecordedVerdict
 from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
@@ -78,20 +76,17 @@ def export_outcomes(ledger: Ledger, directory: str) -> int:
     at all.
     """
     make_directory(directory)
-    _write_list(
-        f"{directory}/pruned.parquet", PRUNED, HistoryTotal._fields, ledger.prunes.history(_ROWS)
-    )
-    rows = ledger.outcomes.history(_ROWS)
-    return _write_list(f"{directory}/outcomes.parquet", OUTCOMES, HistoryRow._fields, rows)
+    totals = ledger.prunes.history(PRUNED.names, _ROWS)
+    _write_list(f"{directory}/pruned.parquet", PRUNED, totals)
+    rows = ledger.outcomes.history(OUTCOMES.names, _ROWS)
+    return _write_list(f"{directory}/outcomes.parquet", OUTCOMES, rows)
 
 
-def _write_list(
-    place: str, schema: pa.Schema, names: tuple[str, ...], batches: Iterable[Sequence[Any]]
-) -> int:
+def _write_list(place: str, schema: pa.Schema, batches: Iterable[Sequence[Any]]) -> int:
     rows = 0
     with new_file(place) as file, pq.ParquetWriter(file, schema) as parquet:
         for batch in batches:
-            columns = dict(zip(names, zip(*batch, strict=True), strict=True))
+            columns = dict(zip(schema.names, zip(*batch, strict=True), strict=True))
             table = pa.Table.from_pydict(columns, schema=schema)
             parquet.write_table(table)
             rows += table.num_rows
@@ -227,9 +222,9 @@ def _record_verdict(report: Report, ledger: Ledger) -> None:
         resolution_p90_s=resolution.p90_s if resolution is not None else None,
         at=report.written_at,
     )
-    outcomes: Counter[Settled] = Counter()
+    outcomes: Counter[Ending] = Counter()
     for row in report.rules:
-        how = Settled(row.outcome, row.rule, row.action, row.target_q, row.target_q_mgr)
+        how = Ending(row.rule, row.action, row.target_q, row.target_q_mgr, row.outcome)
         outcomes[how] += row.messages
     ledger.accounts.record_verdict(report.run.run_id, verdict, outcomes)
 

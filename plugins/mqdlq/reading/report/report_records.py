@@ -16,8 +16,8 @@ from mqdlq.controls.loops.round_trips import ReturnRow
 from mqdlq.controls.ramp.report import RampRow
 from mqdlq.controls.repair.changes import RepairRow
 from mqdlq.failures import Failure
-from mqdlq.ledger.messages import LearnedCount
 from mqdlq.ledger.tables.controls import EvidenceCheck
+from mqdlq.ledger.tables.messages import LearnedCount
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome, Verdict
 
 

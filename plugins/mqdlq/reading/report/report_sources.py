@@ -20,7 +20,7 @@ from mqdlq.lake import (
 )
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
-from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.messages import Ending
 from mqdlq.ledger.tables.runs import Look, Run, Sighting
 from mqdlq.model import Outcome
 from mqdlq.reading.report.report_records import PlanFacts, SnapshotFacts
@@ -54,7 +54,7 @@ class Sources:
     snapshot: SnapshotFacts | None
     plan: PlanFacts | None
     sighting: Sighting | None
-    settled: Mapping[Settled, int]
+    settled: Mapping[Ending, int]
     rules: Mapping[int, WrittenRule]
     manifest: SnapshotManifest | None
     troubles: tuple[str, ...]
@@ -85,7 +85,7 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
     snapshot = _snapshot(run_id, ledger)
     manifest, troubles = _manifest(snapshot)
     sighting = ledger.accounts.of_run(run_id)
-    settled: Mapping[Settled, int] = ledger.settled.outcomes(run_id)
+    settled: Mapping[Ending, int] = ledger.settled.outcomes(run_id)
     if manifest is not None and not settled and not sighting and not run.named:
         settled = _settled_before(manifest, snapshot)
     return Sources(
@@ -129,7 +129,7 @@ def _snapshot(run_id: str, ledger: Ledger) -> SnapshotFacts | None:
 
 def _settled_before(
     manifest: SnapshotManifest, snapshot: SnapshotFacts | None
-) -> Mapping[Settled, int]:
+) -> Mapping[Ending, int]:
     """Count the settled messages of a snapshot as earlier runs left them, if it can be read."""
     if snapshot is None or not manifest.settled:
         return {}
@@ -138,9 +138,10 @@ def _settled_before(
     except (LakeError, OSError):
         return {}
     rows = pa.Table.from_batches(batches).group_by(_HOW).aggregate([([], "count_all")])
+    counts = rows["count_all"].to_pylist()
     return {
-        Settled(Outcome(row.pop("outcome")), *(row[name] for name in _HOW[1:])): row["count_all"]
-        for row in rows.to_pylist()
+        Ending(**row | {"outcome": Outcome(row["outcome"])}): number
+        for row, number in zip(rows.select(_HOW).to_pylist(), counts, strict=True)
     }
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from mqdlq.constants import reason_text
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.run_messages import TriedCount
-from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.messages import Ending
 from mqdlq.model import Action, AttemptState, Outcome
 from mqdlq.reading.report.report_records import FailedRule, RuleRow
 from mqdlq.reading.report.report_sources import NO_RULE, Sources
@@ -17,7 +17,7 @@ from mqdlq.reading.report.report_sources import NO_RULE, Sources
 _MOST_REASONS: Final = 3
 
 
-def rule_rows(counted: Mapping[Settled, int], sources: Sources) -> tuple[RuleRow, ...]:
+def rule_rows(counted: Mapping[Ending, int], sources: Sources) -> tuple[RuleRow, ...]:
     """Order outcomes by rule, action and target as in the table; outcomes without a rule come last.
 
     `counted` are those of the run's own messages; the settled ones are added.

@@ -237,7 +237,8 @@ class MessageList:
             return None
         decision = {name: settled[name] for name in ("rule", "action", "target_q", "target_q_mgr")}
         outcome = Outcome(settled["outcome"])
-        return OutcomeFact(0, outcome, why_settled(outcome, row), at=self._taken_at, **decision)
+        why = why_settled(outcome, row)
+        return OutcomeFact(**decision, outcome=outcome, message_id=0, why=why, at=self._taken_at)
 
 
 def _fits(row: dict[str, Any], chosen: OutcomeFilter) -> bool:

@@ -77,9 +77,9 @@ class MovedMessages:
 
 def _build_withheld_outcome(planned: PlannedAttempt, why: Reason, at: datetime) -> OutcomeFact:
     step = planned.step
-    target = step.target_q, step.target_q_mgr
-    kept = Outcome.NOT_ATTEMPTED, why, step.rule, step.action.value
-    return OutcomeFact(planned.item.message.message_id, *kept, *target, at)
+    decision = step.rule, step.action.value, step.target_q, step.target_q_mgr
+    message_id = planned.item.message.message_id
+    return OutcomeFact(*decision, Outcome.NOT_ATTEMPTED, message_id, why, at)
 
 
 class AttemptObserver(Protocol):

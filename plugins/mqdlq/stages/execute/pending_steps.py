@@ -266,4 +266,4 @@ def release_all_leases(execution: Execution) -> None:
 
 def _build_leased_outcome(item: WorkItem, owner: str, now: datetime) -> OutcomeFact:
     why = Why.LEASED(run_id=owner)
-    return OutcomeFact(item.message.message_id, Outcome.LEASED_BY_RUN, why, 0, "", "", "", now)
+    return OutcomeFact(0, "", "", "", Outcome.LEASED_BY_RUN, item.message.message_id, why, now)

@@ -22,7 +22,7 @@ from mqdlq.lake import settled_rows, snapshot_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader
 from mqdlq.ledger.snapshots import NewlySettled
-from mqdlq.ledger.tables.messages import OutcomeFact, Settled
+from mqdlq.ledger.tables.messages import Ending, OutcomeFact
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Action, Disposition, Outcome
 
@@ -71,11 +71,11 @@ class UntouchedMessages(ABC):
         """Whether the last browse met all messages that it had to meet."""
 
     @abstractmethod
-    def count_settled(self) -> Counter[Settled]:
+    def count_settled(self) -> Counter[Ending]:
         """Count all of them by their outcome."""
 
     @abstractmethod
-    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Settled]]:
+    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Ending]]:
         """Return the messages that the last browse had to meet and did not."""
 
 
@@ -90,11 +90,11 @@ class UnselectedMessages(UntouchedMessages):
     def __init__(self, location: str, named: Collection[bytes]) -> None:
         super().__init__([key for key in read_all_keys(location) if key not in named])
 
-    def count_settled(self) -> Counter[Settled]:
+    def count_settled(self) -> Counter[Ending]:
         """Count them all as not selected."""
-        return Counter({Settled(Outcome.NOT_SELECTED, 0, "", "", ""): len(self._keys)})
+        return Counter({Ending(0, "", "", "", Outcome.NOT_SELECTED): len(self._keys)})
 
-    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Settled]]:
+    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Ending]]:
         """Return an empty list: the run is not responsible for them."""
         del run, ledger
         return []
@@ -113,7 +113,7 @@ class SettledList(UntouchedMessages):
         """Whether the last browse met all of them."""
         return not +self._not_yet_seen
 
-    def count_settled(self) -> Counter[Settled]:
+    def count_settled(self) -> Counter[Ending]:
         """Count all of them by their outcome."""
         if self._rows is None:
             return Counter()
@@ -121,7 +121,7 @@ class SettledList(UntouchedMessages):
         counted = self._rows.select(names).group_by(names).aggregate([([], "count_all")])
         return Counter({_read_settled(row): row["count_all"] for row in counted.to_pylist()})
 
-    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Settled]]:
+    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Ending]]:
         """Return the messages that the last browse did not meet."""
         waiting = +self._not_yet_seen
         if not waiting or self._rows is None:
@@ -161,9 +161,7 @@ def newly_settled(
         elif fact.outcome.disposition is Disposition.PLANNED and not needs_carry:
             continue
         if run.carry_attempts or not needs_carry:
-            settled = Settled(
-                fact.outcome, fact.rule, fact.action, fact.target_q, fact.target_q_mgr
-            )
+            settled = Ending(fact.rule, fact.action, fact.target_q, fact.target_q_mgr, fact.outcome)
             yield NewlySettled(item.message.message_id, needs_carry, settled)
 
 
@@ -179,7 +177,7 @@ def read_all_keys(location: str) -> Iterator[bytes]:
         yield from batch.column("message_key").to_pylist()
 
 
-def _read_settled(row: dict[str, Any]) -> Settled:
-    return Settled(
-        Outcome(row["outcome"]), row["rule"], row["action"], row["target_q"], row["target_q_mgr"]
+def _read_settled(row: dict[str, Any]) -> Ending:
+    return Ending(
+        row["rule"], row["action"], row["target_q"], row["target_q_mgr"], Outcome(row["outcome"])
     )

@@ -17,7 +17,7 @@ from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.errors import AccountError, ExecutionError
 from mqdlq.lake import read_manifest, snapshot_rows
 from mqdlq.ledger.messages import BrowseOrderReader
-from mqdlq.ledger.tables.messages import Attempt, OutcomeFact, Settled
+from mqdlq.ledger.tables.messages import Attempt, Ending, OutcomeFact
 from mqdlq.ledger.tables.runs import Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, Destination, Disposition, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor
@@ -101,7 +101,7 @@ def _find_snapshot(execution: Execution) -> TakenSnapshot:
 def _gather_findings(
     execution: Execution,
     work: WorkList,
-    missing: Sequence[tuple[VanishedMessage, Settled]],
+    missing: Sequence[tuple[VanishedMessage, Ending]],
     readers: int,
 ) -> Findings:
     """Find out what other runs did with the messages, and what keeps this run from acting."""
@@ -183,7 +183,7 @@ def _find_present_messages(
 
 def _find_missing(
     execution: Execution, untouched: UntouchedMessages
-) -> list[tuple[VanishedMessage, Settled]]:
+) -> list[tuple[VanishedMessage, Ending]]:
     """Return the settled messages that the last browse did not meet, unless they are recorded."""
     run, ledger = execution.run, execution.ledger
     is_booked = ledger.settled.outcomes(run.run_id)
@@ -193,7 +193,7 @@ def _find_missing(
 def _book_untouched(
     execution: Execution,
     untouched: UntouchedMessages,
-    missing: Sequence[tuple[VanishedMessage, Settled]],
+    missing: Sequence[tuple[VanishedMessage, Ending]],
     findings: Findings,
 ) -> None:
     """Record the messages with which the run did nothing, once, by count.
@@ -208,8 +208,8 @@ def _book_untouched(
     vanished = []
     for one, settled in missing:
         if one.message_id not in booked:
-            explained = explain_vanished_message(one.message_id, one.expires_at, findings)
-            fact = OutcomeFact(one.message_id, *explained, 0, "", "", "", findings.at)
+            outcome, why = explain_vanished_message(one.message_id, one.expires_at, findings)
+            fact = OutcomeFact(0, "", "", "", outcome, one.message_id, why, findings.at)
             vanished.append((one.browse_seq, settled.outcome.disposition, fact))
     counts = untouched.count_settled() - Counter(settled for _, settled in missing)
     ledger.settled.book(run.run_id, counts, vanished, findings.at)

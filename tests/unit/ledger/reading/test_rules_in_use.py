@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.rules import RuleAttempt, RuleUse, TablePeriod
-from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.messages import Ending
 from mqdlq.ledger.tables.retention import Prune
 from mqdlq.ledger.tables.runs import RecordedVerdict, Sighting, TakenSnapshot
 from mqdlq.model import GIVEN_ACTION, AttemptState, Outcome
@@ -41,7 +41,7 @@ def _ledger(ledger_url: str) -> Iterator[Ledger]:
 
 
 def report(ledger: Ledger, run_id: str, counted: dict[tuple[int, Outcome], int]) -> None:
-    rows = {Settled(how, rule, "RETRY", "Q", ""): number for (rule, how), number in counted.items()}
+    rows = {Ending(rule, "RETRY", "Q", "", how): number for (rule, how), number in counted.items()}
     ledger.accounts.record_verdict(run_id, VERDICT, rows)
 
 

@@ -11,7 +11,7 @@ import pytest
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, RunFilter
-from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.messages import Ending
 from mqdlq.ledger.tables.retention import Prune
 from mqdlq.ledger.tables.runs import Approval, Look, RecordedVerdict, Sighting, TakenSnapshot
 from mqdlq.model import Outcome
@@ -19,7 +19,7 @@ from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, outcome,
 from tests.unit.ledger.test_restorations import RESTORATION
 
 HOUR = timedelta(hours=1)
-DELIVERED = Settled(Outcome.DELIVERED, 1, "RETRY", "PAYMENTS", "QM1")
+DELIVERED = Ending(1, "RETRY", "PAYMENTS", "QM1", Outcome.DELIVERED)
 
 
 def verdict(word: str = "attention", **changes: object) -> RecordedVerdict:

@@ -11,7 +11,7 @@ import pytest
 
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.run_messages import OutcomeFilter, TriedCount
-from mqdlq.ledger.tables.messages import Learned, OutcomeFact, Settled
+from mqdlq.ledger.tables.messages import Ending, Learned, OutcomeFact
 from mqdlq.model import Action, AttemptState, Outcome
 from mqdlq.reasons import Why
 from tests.unit.ledger.test_ledger import NOON, accept, attempt, outcome, run
@@ -25,8 +25,8 @@ def _ledger(ledger_url: str) -> Iterator[Ledger]:
     """Yield a ledger with a run of four messages: delivered, unknown, untouched, not booked."""
     with open_ledger(ledger_url) as ledger:
         first, second, third, _ = accept(ledger, run(), *KEYS)
-        dry = Outcome.NOT_ATTEMPTED, Why.DRY_RUN()
-        left = OutcomeFact(third, *dry, 2, "DISCARD", "", "", NOON)
+        decided = 2, "DISCARD", "", "", Outcome.NOT_ATTEMPTED
+        left = OutcomeFact(*decided, third, Why.DRY_RUN(), NOON)
         unknown = outcome(second, Outcome.UNKNOWN)
         ledger.outcomes.add("r1", [outcome(first), unknown, left])
         yield ledger
@@ -37,9 +37,9 @@ def test_messages_are_counted_by_outcome_and_decision(ledger: Ledger) -> None:
 
     by_rule = ("RETRY", "PAYMENTS", "QM1")
     assert counts.booked == {
-        Settled(Outcome.DELIVERED, 1, *by_rule): 1,
-        Settled(Outcome.UNKNOWN, 1, *by_rule): 1,
-        Settled(Outcome.NOT_ATTEMPTED, 2, "DISCARD", "", ""): 1,
+        Ending(1, *by_rule, Outcome.DELIVERED): 1,
+        Ending(1, *by_rule, Outcome.UNKNOWN): 1,
+        Ending(2, "DISCARD", "", "", Outcome.NOT_ATTEMPTED): 1,
     }
     assert counts.only_dry_run == {"DISCARD": 1}
     assert (counts.listed, counts.unbooked) == (4, 1)
@@ -49,7 +49,7 @@ def test_messages_are_counted_by_outcome_and_decision(ledger: Ledger) -> None:
 def test_an_outcome_that_a_later_run_found_out_is_counted_apart(ledger: Ledger) -> None:
     second = ledger.messages.of_run("r1")[1].message_id
     ledger.runs.record(run("r2"))
-    fact = Learned("r1", second, "r2", Outcome.DELIVERED, "PAYMENTS", "QM1", NOON)
+    fact = Learned("r1", "r2", Outcome.DELIVERED, "PAYMENTS", "QM1", second, NOON)
     ledger.attempts.add([], [], [fact])
 
     assert ledger.run_messages.counts("r1").known_since == Counter({Outcome.UNKNOWN: 1})

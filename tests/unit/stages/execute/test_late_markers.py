@@ -8,7 +8,7 @@ from datetime import timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from mqdlq.ledger.messages import LearnedCount
+from mqdlq.ledger.tables.messages import LearnedCount
 from mqdlq.model import Outcome
 from mqdlq.reading.report import read_report, render_json, render_text
 from mqdlq.reading.report.rendering.html_report import render_html

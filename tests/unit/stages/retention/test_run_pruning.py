@@ -309,9 +309,9 @@ def test_the_history_of_outcomes_counts_pruned_runs(world: World) -> None:
 
 def totals(world: World) -> Counter[Outcome]:
     counted: Counter[Outcome] = Counter()
-    for part in world.ledger.outcomes.history(100):
+    for part in world.ledger.outcomes.history(["outcome"], 100):
         counted.update(row.outcome for row in part)
-    for rows in world.ledger.prunes.history(100):
+    for rows in world.ledger.prunes.history(["outcome", "messages"], 100):
         for row in rows:
             counted[row.outcome] += row.messages
     return counted

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from mqdlq import lake
 from mqdlq.directories import PROJECT
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
-from mqdlq.ledger.tables.messages import Settled
+from mqdlq.ledger.tables.messages import Ending
 from mqdlq.model import Outcome
 from mqdlq.stages.execute.settled_messages import SettledList
 from tests.support.world import World
@@ -84,9 +84,9 @@ def test_the_settled_messages_of_the_first_version_are_still_read() -> None:
 
     assert (manifest.schema_version, manifest.full, manifest.settled) == (1, 1, 3)
     assert SettledList(str(SETTLED_1)).count_settled() == {
-        Settled(Outcome.LEFT_BY_RULE, 2, "IGNORE", "", ""): 1,
-        Settled(Outcome.UNMATCHED, 0, "", "", ""): 1,
-        Settled(Outcome.UNPROCESSABLE, 0, "", "", ""): 1,
+        Ending(2, "IGNORE", "", "", Outcome.LEFT_BY_RULE): 1,
+        Ending(0, "", "", "", Outcome.UNMATCHED): 1,
+        Ending(0, "", "", "", Outcome.UNPROCESSABLE): 1,
     }
     rows = lake.whole_rows(str(SETTLED_1), ["browse_seq"])
     assert sorted(row["browse_seq"] for row in rows) == [1, 2, 3, 4]
