@@ -38,10 +38,10 @@ run: $(READY) $(CLASSES)  ## the demo: its queue manager QM1 is filled, its dead
 	@$(BIN)/mqdlq run demo
 
 up: $(READY)  ## a local Airflow with its UI and the demo, fed until `make down`
-	@$(BIN)/python -m mqdlq.local.up
+	@$(BIN)/python -m mqdlq.local.services
 
 down: $(READY)  ## stop what `make up` started
-	@$(BIN)/python -m mqdlq.local.up --down
+	@$(BIN)/python -m mqdlq.local.services --down
 
 # Tests compile once, and not in each process: where the environment forbids bytecode, this allows it.
 coverage test test-changed test-fast: export PYTHONDONTWRITEBYTECODE =

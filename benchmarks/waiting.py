@@ -33,8 +33,7 @@ from sqlalchemy import create_engine, text
 
 import embedded_mq
 from mqdlq.ledger import open_ledger
-from mqdlq.local.environment import environment
-from mqdlq.local.foreground import migrate
+from mqdlq.local.environment import environment, migrate
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import parse
 
@@ -198,7 +197,7 @@ def _triggerer(
 ) -> Iterator[Callable[[], list[psutil.Process]]]:
     with (directory / "triggerer.log").open("wb") as log:
         started = subprocess.Popen(
-            [sys.executable, "-m", "mqdlq.local.services", "triggerer", "--skip-serve-logs"],
+            [sys.executable, "-m", "mqdlq.local.parent_watch", "triggerer", "--skip-serve-logs"],
             env={**settings, "AIRFLOW__TRIGGERER__CAPACITY": str(max(1000, QUEUES))},
             stdin=subprocess.PIPE,
             stdout=log,

@@ -11,7 +11,7 @@ import pytest
 
 import embedded_mq
 from mqdlq.airflow.provider import provider_info
-from mqdlq.local.foreground import migrate
+from mqdlq.local.environment import migrate
 from mqdlq.local.services import Services, in_use
 from tests.e2e.running.browser import Page, browser
 from tests.e2e.running.services import Airflow, free_port

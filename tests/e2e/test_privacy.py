@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import re
 import subprocess
@@ -63,7 +62,7 @@ def run(home: Path, payload: str, faults: str = "") -> subprocess.CompletedProce
         f"spark.eventLog.enabled true\nspark.eventLog.dir file://{home}/spark/events\n"
     )
     return subprocess.run(
-        [sys.executable, "-m", "mqdlq.local.foreground", "canary", json.dumps({})],
+        [sys.executable, "-c", "from mqdlq.cli import app; app()", "run", "canary"],
         env={
             **os.environ,
             "MQDLQ_HOME": str(home),

@@ -9,7 +9,7 @@ import pytest
 
 import embedded_mq
 from mqdlq import directories
-from mqdlq.local import up
+from mqdlq.local.services import state_of_the_demo
 from tests.e2e.running.services import airflow
 
 pytestmark = pytest.mark.e2e
@@ -36,10 +36,10 @@ def test_make_up_unpauses_the_demo_at_the_first_start_only(
         # As `mqdlq run demo` leaves it.
         assert running.get("/dags/mq_dlq_demo")["is_paused"]
 
-        assert up.state_of_the_demo(running.services.address) == RUNS
+        assert state_of_the_demo(running.services.address) == RUNS
         assert not running.get("/dags/mq_dlq_demo")["is_paused"]
 
         running.pause("demo", paused=True)
 
-        assert up.state_of_the_demo(running.services.address) == PAUSED
+        assert state_of_the_demo(running.services.address) == PAUSED
         assert running.get("/dags/mq_dlq_demo")["is_paused"]

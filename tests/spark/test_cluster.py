@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import local_cluster
 import pytest
 
 from mqdlq import lake
 from mqdlq.directories import PROJECT
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
 from mqdlq.evaluation.workers import write_archive
-from mqdlq.local import spark_cluster
 from mqdlq.plan import plan_hash
 from tests.support.evaluation.equality import expected, random_rows, random_table
 from tests.support.evaluation.snapshot_builders import write_rows
@@ -27,12 +27,13 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(name="cluster", scope="module")
-def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[spark_cluster.Cluster]:
+def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Start a cluster; yield its master's URL, and the directory of its workers."""
     directory = tmp_path_factory.mktemp("cluster")
     try:
-        yield spark_cluster.start(directory)
+        yield local_cluster.start(directory), directory
     finally:
-        spark_cluster.stop(directory)
+        local_cluster.stop(directory)
 
 
 def bare_python(directory: Path) -> Path:
@@ -50,13 +51,13 @@ def bare_python(directory: Path) -> Path:
     return place
 
 
-def executors(cluster: spark_cluster.Cluster) -> set[int]:
-    """Return the process ids of the executors that this cluster's workers have started."""
+def executors(directory: Path) -> set[int]:
+    """Return the process ids of the executors that the workers of a cluster have started."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it may have ended meanwhile
             is_executor = b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes()
-            if is_executor and (process / "cwd").resolve().is_relative_to(cluster.directory):
+            if is_executor and (process / "cwd").resolve().is_relative_to(directory):
                 found.add(int(process.name))
     return found
 
@@ -71,10 +72,10 @@ def at_work(executors_of_cluster: set[int]) -> set[int]:
     return found & executors_of_cluster
 
 
-def kill_an_executor(cluster: spark_cluster.Cluster, killed: list[int]) -> None:
+def kill_an_executor(directory: Path, killed: list[int]) -> None:
     """Kill an executor that has begun with its part of the plan."""
     for _ in range(6000):
-        if found := at_work(executors(cluster)):
+        if found := at_work(executors(directory)):
             victim = min(found)
             with suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
@@ -85,8 +86,9 @@ def kill_an_executor(cluster: spark_cluster.Cluster, killed: list[int]) -> None:
 
 @pytest.mark.long
 def test_an_evaluation_with_shipped_code_survives_a_killed_executor(
-    cluster: spark_cluster.Cluster, tmp_path: Path
+    cluster: tuple[str, Path], tmp_path: Path
 ) -> None:
+    master, directory = cluster
     table, rows = random_table(3, 7), random_rows(3, 24_000)
     snapshot = write_rows(str(tmp_path), rows, table, rows_to_a_group=100)
     plan = lake.plan_directory(str(tmp_path), "p")
@@ -104,13 +106,13 @@ def test_an_evaluation_with_shipped_code_survives_a_killed_executor(
     }
     command = [
         str(Path(sys.executable).with_name("spark-submit")),
-        *("--master", cluster.url, "--py-files", str(archive)),
+        *("--master", master, "--py-files", str(archive)),
         *(word for item in confs.items() for word in ("--conf", "=".join(item))),
         str(PROJECT / "spark" / "evaluate_rules.py"),
         *("--snapshot", snapshot, "--plan", plan),
     ]
     killed: list[int] = []
-    killer = threading.Thread(target=kill_an_executor, args=(cluster, killed))
+    killer = threading.Thread(target=kill_an_executor, args=(directory, killed))
     killer.start()
     ended = subprocess.run(
         command,

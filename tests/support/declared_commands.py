@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from mqdlq.cli import COMMANDS, qm
-from mqdlq.cli.on_demand import Command, Declared, Group, load
+from mqdlq.cli.commands import Command, Declared, Group, load
 
 Path = tuple[str, ...]
 

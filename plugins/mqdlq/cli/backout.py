@@ -1,20 +1,18 @@
-"""Advice on backout queues."""
+"""The command `mqdlq backout-advice`: which queues have no working backout queue."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-import click
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq.cli.console import console
-from mqdlq.cli.files import Format
-from mqdlq.cli.parameters import Argument, Option
+from mqdlq.cli.commands import Argument
+from mqdlq.cli.connections import ConnectionId
+from mqdlq.cli.output import Format, Output, console, refusing, write_json
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, MqDlqError
 from mqdlq.handlers import Handler, load_handlers
 from mqdlq.local.connection_store import find_settings
@@ -25,20 +23,9 @@ from mqdlq.stages.run_options import read_control_data
 from mqdlq.tools.backout_advice import BackoutAdvice, advise_on_backout
 from mqdlq.words import count
 
-# The command `mqdlq backout-advice`: which queues have no working backout queue.
-
-USAGE: Final = 2
-
 
 def backout_advice(
-    connection: Annotated[
-        str,
-        Argument(
-            metavar="CONNECTION",
-            help="The id of an Airflow connection of type ibmmq: of the environment"
-            " (AIRFLOW_CONN_*), or of this Airflow.",
-        ),
-    ],
+    connection: ConnectionId,
     pattern: Annotated[
         str,
         Argument(
@@ -47,7 +34,7 @@ def backout_advice(
         ),
     ] = "*",
     *,
-    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Output = Format.TEXT,
 ) -> None:
     """Implement `mqdlq backout-advice`.
 
@@ -68,21 +55,16 @@ def backout_advice(
       mqdlq backout-advice mq_demo 'PAYMENTS.IN*'
       mqdlq backout-advice mq_demo 'PAYMENTS.IN*' --format json
     """
-    try:
+    with refusing(ConnectionSettingsError, ClientNotFoundError):
         settings = find_settings(connection)
         with connect(settings) as queue_manager:
             served, state_queues = _find_queues_of_handlers(
                 load_handlers()[0], connection, queue_manager.name
             )
             found = advise_on_backout(queue_manager, pattern.strip(), served, state_queues)
-    except MqDlqError as error:
-        click.echo(f"mqdlq: {error}", err=True)
-        is_usage = isinstance(error, ConnectionSettingsError | ClientNotFoundError)
-        raise SystemExit(USAGE if is_usage else 1) from None
     if output is Format.JSON:
         queues = [_as_json(one) for one in found]
-        document = {"queue_manager": queue_manager.name, "pattern": pattern, "queues": queues}
-        click.echo(json.dumps(document, indent=2))
+        write_json({"queue_manager": queue_manager.name, "pattern": pattern, "queues": queues})
     else:
         out = console()
         for part in _parts(queue_manager.name, pattern, found):

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Final
 
 import click
 
-from mqdlq.cli.parameters import Argument, Option
+from mqdlq.cli.commands import Option
+from mqdlq.cli.connections import ConnectionId
 from mqdlq.errors import MqDlqError
 from mqdlq.local.connection_store import find_settings
 from mqdlq.mqi.connect import QueueManager, connect
@@ -144,14 +145,7 @@ INTERRUPTED: Final = 130
 
 
 def certify(
-    connection: Annotated[
-        str,
-        Argument(
-            metavar="CONNECTION",
-            help="The id of an Airflow connection of type ibmmq: of the environment"
-            " (AIRFLOW_CONN_*), or of this Airflow.",
-        ),
-    ],
+    connection: ConnectionId,
     *,
     prefix: Annotated[
         str,

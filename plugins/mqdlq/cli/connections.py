@@ -13,15 +13,18 @@ from typing import Annotated, Final
 
 import click
 
-from mqdlq.cli.airflow import become
-from mqdlq.cli.parameters import Argument, Option
-from mqdlq.errors import ConnectionSettingsError
+from mqdlq import directories
+from mqdlq.cli.commands import Argument, Option
+from mqdlq.cli.output import refusing
+from mqdlq.errors import ConnectionSettingsError, MqDlqError
+from mqdlq.handlers import Handler
+from mqdlq.local import connection_store
+from mqdlq.mqi import permissions
 from mqdlq.mqi.airflow_connections import AirflowConnection, define_connection
 
-USAGE: Final = 2
 LONGEST_PASSWORD: Final = 4096
-"""In bytes: far more than MQ takes (MQ_CSP_PASSWORD_LENGTH), and less than a pipe holds."""
-_STORE: Final = ("-W", "ignore", "-m", "mqdlq.local.connection_store")
+"""In bytes: far more than MQ takes (MQ_CSP_PASSWORD_LENGTH)."""
+STATE_QUEUE: Final = str(Handler.model_fields["state_queue"].default)
 _REMARK: Final = 'the password is not printed; add the key "password" where you keep the connection'
 
 
@@ -33,6 +36,17 @@ class Form(StrEnum):
 
 
 Id = Annotated[str, Argument(metavar="ID", help="The connection's id, such as mq_qm1.")]
+
+
+ConnectionId = Annotated[
+    str,
+    Argument(
+        metavar="CONNECTION",
+        help="The id of an Airflow connection of type ibmmq: of the environment"
+        " (AIRFLOW_CONN_*), or of this Airflow.",
+    ),
+]
+"""The connection that a command uses."""
 
 
 def add(
@@ -145,7 +159,7 @@ def add(
         "client": client,
         "transport": transport,
     }
-    try:
+    with refusing(ConnectionSettingsError):
         defined = define_connection(conn_id, options, mqserver=mqserver, ccdt=ccdt)
         if form is not None:
             click.echo(_printed(defined, form))
@@ -155,11 +169,26 @@ def add(
         password = _password(defined, password_file, from_stdin=password_stdin)
         whole = dataclasses.replace(defined, password=password)
         whole.settings()
-    except ConnectionSettingsError as error:
-        click.echo(f"mqdlq: {error}", err=True)
-        raise SystemExit(USAGE) from None
-    given = {"replace": replace, "connection": dataclasses.asdict(whole)}
-    become(*_STORE, "add", str(_piped(json.dumps(given))))
+    _prepare()
+    is_encrypted = connection_store.store(whole, replace=replace)
+    home = os.environ.get("AIRFLOW_HOME", "")
+    click.echo(
+        f"connection {conn_id} is stored in the Airflow of"
+        f" {directories.shown(home) if home else 'this environment'}"
+    )
+    if password and not is_encrypted:
+        click.echo(
+            "warning: the password is stored in plain text, because this Airflow has no"
+            " [core] fernet_key [MQDLQ-841]",
+            err=True,
+        )
+    if whole.variable in os.environ:
+        click.echo(
+            f"warning: {whole.variable} in this environment defines the same connection, and"
+            " Airflow prefers it [MQDLQ-842]",
+            err=True,
+        )
+    click.echo(f"test it: mqdlq connection test {conn_id}")
 
 
 def test(conn_id: Id) -> None:
@@ -176,7 +205,17 @@ def test(conn_id: Id) -> None:
     For example:
       mqdlq connection test mq_demo
     """
-    become(*_STORE, "test", conn_id)
+    _prepare()
+    with refusing(MqDlqError):
+        settings = connection_store.read_settings(conn_id)
+        is_usable, text = permissions.check_connection(settings, STATE_QUEUE)
+    click.echo(text)
+    raise SystemExit(int(not is_usable))
+
+
+def _prepare() -> None:
+    os.umask(0o077)  # our own Airflow's metadata are for their owner alone
+    connection_store.quieten_airflow()
 
 
 def _printed(defined: AirflowConnection, form: Form) -> str:
@@ -217,18 +256,6 @@ def _password(defined: AirflowConnection, file: Path | None, *, from_stdin: bool
         f"the password of {defined.login!r} is missing; give --password-file or --password-stdin,"
         " or run the command in a terminal, which asks for it",
     )
-
-
-def _piped(text: str) -> int:
-    """Return the descriptor of a pipe that has the text, for the process that this one becomes.
-
-    Other users of the machine can read the arguments of a process, and a file could stay behind.
-    """
-    reading, writing = os.pipe()
-    os.set_inheritable(reading, True)
-    with os.fdopen(writing, "w", encoding="utf-8") as pipe:
-        pipe.write(text)
-    return reading
 
 
 def _only_line(data: bytes, source: str) -> str:

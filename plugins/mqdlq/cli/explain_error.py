@@ -8,7 +8,7 @@ from typing import Annotated
 
 import click
 
-from mqdlq.cli.parameters import Argument
+from mqdlq.cli.commands import Argument
 from mqdlq.error_catalogue import PREFIX, entries
 from mqdlq.rules.diagnostics import listed
 

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
-from mqdlq.cli.parameters import Option
+from mqdlq.cli.commands import Option
 from mqdlq.model import QueueKind
 from mqdlq.rules import CheckResult, RulesError, RulesTable, check
 from mqdlq.rules.lint import review
 
 STANDARD_INPUT: Final = "<stdin>"
 YAML: Final = (".yaml", ".yml")
-
-
-class Format(StrEnum):
-    """How a result is written."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 QueueKindOption = Annotated[

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import click
 
 from mqdlq import directories
-from mqdlq.cli.parameters import Option
+from mqdlq.cli.commands import Option
+from mqdlq.cli.output import now, refusal
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.stages.older_ledger import describe_older_ledger, take_on
 from mqdlq.words import count, moment
-
-USAGE = 2
 
 
 def warn_of_older_ledger(ledger: Ledger) -> bool:
@@ -68,16 +66,10 @@ def take_on_ledger(
       mqdlq ledger take-on --why "ticket 4711: disk lost, copy of Monday restored"
     """
     if not why.strip():
-        click.echo("mqdlq: --why: say why, for example the number of a ticket", err=True)
-        raise SystemExit(USAGE)
+        raise refusal("mqdlq: --why: say why, for example the number of a ticket")
     with open_ledger() as ledger:
-        done = take_on(
-            ledger,
-            directories.lake(),
-            who=directories.account(),
-            why=why.strip(),
-            clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
-        )
+        who = directories.account()
+        done = take_on(ledger, directories.lake(), who=who, why=why.strip(), clock=now)
     for words in done.missing.in_words or ["nothing that the lake shows"]:
         click.echo(f"missing: {words}")
     click.echo(

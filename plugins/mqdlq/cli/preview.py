@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Annotated, Any, BinaryIO, Final
 
 import click
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from mqdlq.cli.console import console
-from mqdlq.cli.files import Format, QueueKindOption, parse_table
-from mqdlq.cli.parameters import Argument, Option
-from mqdlq.cli.queue_managers import (
-    Address,
-    CcdtOption,
-    ChannelOption,
-    ClientOption,
-    HostOption,
-    PortOption,
-    TransportOption,
-    UserOption,
-    connect_to,
-)
-from mqdlq.cli.snapshots.causes import causes_as_json, causes_table
-from mqdlq.errors import ConnectionSettingsError, MqDlqError
+from mqdlq.cli.commands import Argument, Option
+from mqdlq.cli.files import QueueKindOption, parse_table
+from mqdlq.cli.output import Format, Output, console, now, refusing, titled_table, write_json
+from mqdlq.cli.queue_managers import Address, AddressOptions
+from mqdlq.cli.snapshots import causes_as_json, causes_table
+from mqdlq.errors import ConnectionSettingsError
 from mqdlq.model import Outcome, QueueKind, Step
 from mqdlq.rules import RulesError, RulesTable
 from mqdlq.stages.snapshot.preview import Preview, UnhandledMessages, preview_queue
@@ -42,7 +29,6 @@ from mqdlq.words import (
     visible,
 )
 
-USAGE: Final = 2
 _MOST: Final = 12
 _SHOWN: Final = ("rule", "rule_line", "action", "target_q", "target_q_mgr", "tries")
 _WITHOUT_ATTEMPTS: Final = (
@@ -65,16 +51,10 @@ def preview(
     ] = "",
     *,
     rules: Annotated[BinaryIO, Option(metavar="PATH", help="The rules table.")],
-    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Output = Format.TEXT,
     nul_as_blank: Annotated[bool, Option("--nul-as-blank", help="Compare NULs as blanks.")] = False,
     queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
-    transport: TransportOption = None,
-    host: HostOption = "",
-    port: PortOption = 1414,
-    channel: ChannelOption = "",
-    ccdt_url: CcdtOption = "",
-    user: UserOption = "",
-    client: ClientOption = None,
+    address: AddressOptions,
 ) -> None:
     """Implement `mqdlq preview`.
 
@@ -88,21 +68,13 @@ def preview(
       mqdlq preview --rules include/rules/demo.rules QM1
       mqdlq preview --rules include/rules/demo.rules QM1 SYSTEM.DEAD.LETTER.QUEUE --format json
     """
-    address = Address(transport, host, port, channel, ccdt_url, user, client)
-    try:
+    with refusing(RulesError, prefix=""), refusing(ConnectionSettingsError):
         table = parse_table(rules, queue_kind)
         if "attempts_made" in table.columns:
             click.echo(_WITHOUT_ATTEMPTS, err=True)
         found = _look(queue_manager, address, table, queue, nul_as_blank)
-    except RulesError as error:
-        click.echo(error, err=True)
-        raise SystemExit(USAGE) from None
-    except MqDlqError as error:
-        click.echo(f"mqdlq: {error}", err=True)
-        is_usage = isinstance(error, ConnectionSettingsError)
-        raise SystemExit(USAGE if is_usage else 1) from None
     if output is Format.JSON:
-        click.echo(json.dumps(_as_json(found), indent=2))
+        write_json(_as_json(found))
         return
     out = console()
     for part in _parts(found):
@@ -113,12 +85,12 @@ def _look(
     name: str, address: Address, table: RulesTable, queue: str, nul_as_blank: bool
 ) -> Preview:
     is_watched = sys.stderr.isatty()
-    with connect_to(name, address) as queue_manager:
+    with address.connect(name) as queue_manager:
         found = preview_queue(
             queue_manager,
             table,
             queue.strip(),
-            clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
+            clock=now,
             progress=_tell if is_watched else lambda _: None,
             nul_as_blank=nul_as_blank,
         )
@@ -186,7 +158,8 @@ def _parts(found: Preview) -> Iterator[RenderableType]:
 def _matrix(planned: tuple[tuple[Step, int], ...]) -> RenderableType:
     if not planned:
         return Text("No rule matches any of them.", style="bold")
-    shown = _table("First actions that the rules would try", "Messages", "Rule", "Action", "Target")
+    title = "First actions that the rules would try"
+    shown = titled_table(title, "Messages", "Rule", "Action", "Target")
     for one, messages in planned[:_MOST]:
         times = f" (up to {one.tries} times)" if one.tries > 1 else ""
         shown.add_row(
@@ -206,7 +179,8 @@ def _attention(troubles: tuple[UnhandledMessages, ...]) -> Iterator[RenderableTy
     if not messages:
         yield Text("Nothing needs attention.", style="bold green")
         return
-    shown = _table(f"Needs attention: {messages:,}", "Messages", "Why", "What to do", "browse_seq")
+    title = f"Needs attention: {messages:,}"
+    shown = titled_table(title, "Messages", "Why", "What to do", "browse_seq")
     for one in troubles[:_MOST]:
         more = " ..." if one.messages > len(one.browse_seqs) else ""
         shown.add_row(
@@ -232,17 +206,3 @@ def _why(one: UnhandledMessages) -> str:
 
 def _advice(one: UnhandledMessages) -> str:
     return next_step(Outcome(one.outcome), one.cause.cls, one.cause.reason)
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        header_style="dim",
-    )
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number else "right", overflow="fold")
-    return table

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from mqdlq import directories
-from mqdlq.cli.parameters import Option
+from mqdlq.cli.commands import Option
 from mqdlq.constants import MQRC
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi import transports
@@ -19,6 +19,7 @@ from mqdlq.mqi.connection_settings import ConnectionSettings
 
 PASSWORD: Final = "MQDLQ_PASSWORD"  # noqa: S105 (the variable's name)
 _NOT_THERE: Final = (MQRC["MQRC_Q_MGR_NAME_ERROR"], MQRC["MQRC_Q_MGR_NOT_AVAILABLE"])
+_PORT: Final = 1414
 
 
 class Transport(StrEnum):
@@ -29,94 +30,97 @@ class Transport(StrEnum):
     EMBEDDED = "embedded"
 
 
-TransportOption = Annotated[
-    Transport | None,
-    Option(
-        help="How to connect. Without it: client with --host or --ccdt-url; else an embedded queue"
-        " manager of that name; else an Airflow connection in the environment (AIRFLOW_CONN_*)"
-        " that names it; else bindings, which also uses MQSERVER or a CCDT in the environment.",
-        show_default=False,
-    ),
-]
-HostOption = Annotated[str, Option(help="Its address.", show_default=False)]
-PortOption = Annotated[int, Option(help="The listener's port.")]
-ChannelOption = Annotated[str, Option(help="The channel.", show_default=False)]
-CcdtOption = Annotated[
-    str, Option(help="The URL of a channel definition table.", show_default=False)
-]
-UserOption = Annotated[
-    str, Option(help=f"A user id; its password is read from {PASSWORD}.", show_default=False)
-]
-ClientOption = Annotated[str | None, Option(help="pymqi or ibmmq.", show_default=False)]
-
-
-@dataclass(frozen=True, slots=True)
 class Address:
-    """A command's options for reaching a queue manager."""
+    """What a command's options say about reaching a queue manager.
 
-    transport: Transport | None = None
-    host: str = ""
-    port: int = 1414
-    channel: str = ""
-    ccdt_url: str = ""
-    user: str = ""
-    client: str | None = None
-
-
-def connect_to(name: str, address: Address) -> QueueManager:
-    """Connect to a queue manager by name, as `--transport` describes.
-
-    Raises ConnectionSettingsError where the options contradict each other, or where nothing says
-    how to reach the queue manager and it is not one of this machine.
+    Each method also raises HomeError if the embedded queue managers cannot be looked for.
     """
-    settings = settings_for(name, address)
-    is_guess = address.transport is None and settings.transport == Transport.BINDINGS
-    try:
-        return connect(settings)
-    except ClientNotFoundError as error:
-        if is_guess:
+
+    def __init__(self, transport: Transport | None, given: dict[str, Any]) -> None:
+        self._transport = transport
+        self._given = given
+
+    def connect(self, name: str) -> QueueManager:
+        """Connect to a queue manager by name, as `--transport` describes.
+
+        Raises ConnectionSettingsError where the options contradict each other, or where nothing
+        says how to reach the queue manager and it is not one of this machine.
+        """
+        settings = self.settings(name)
+        is_guess = self._transport is None and settings.transport == Transport.BINDINGS
+        try:
+            return connect(settings)
+        except (ClientNotFoundError, QueueManagerError) as error:
+            is_there = isinstance(error, QueueManagerError) and error.reason not in _NOT_THERE
+            if not is_guess or is_there:
+                raise
             raise ConnectionSettingsError("MQDLQ-125", _unknown(name, error)) from None
-        raise
-    except QueueManagerError as error:
-        if is_guess and error.reason in _NOT_THERE:
-            raise ConnectionSettingsError("MQDLQ-125", _unknown(name, error)) from None
-        raise
+
+    def knows(self, name: str) -> bool:
+        """Whether options, an embedded queue manager or a connection say how to reach it."""
+        given = {self._transport, *self._given.values()} - {None, "", _PORT}
+        return bool(given) or _is_embedded(name) or name in _connections()
+
+    def settings(self, name: str) -> ConnectionSettings:
+        """Return the settings for a queue manager; raises ConnectionSettingsError."""
+        given, transport = self._given, self._transport
+        password = os.environ.get(PASSWORD, "") if given["user"] else ""
+        if transport is None and (given["host"] or given["ccdt_url"]):
+            transport = Transport.CLIENT
+        if transport is None and _is_embedded(name):
+            transport = Transport.EMBEDDED
+        if transport is None and (found := _connections().get(name)):
+            settings = found.settings()
+            settings = replace(settings, client=given["client"] or settings.client)
+            user = given["user"]
+            return replace(settings, user=user, password=password) if user else settings
+        kind = transport or Transport.BINDINGS
+        return ConnectionSettings(name, transport=kind, password=password, **given)
 
 
-def is_known(name: str, address: Address) -> bool:
-    """Whether options, an embedded queue manager or a connection say how to reach it."""
-    return address != Address() or _is_embedded(name) or name in _connections()
+def address_from(
+    *,
+    transport: Annotated[
+        Transport | None,
+        Option(
+            help="How to connect. Without it: client with --host or --ccdt-url; else an embedded"
+            " queue manager of that name; else an Airflow connection in the environment"
+            " (AIRFLOW_CONN_*) that names it; else bindings, which also uses MQSERVER or a CCDT in"
+            " the environment.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[str, Option(help="Its address.", show_default=False)] = "",
+    port: Annotated[int, Option(help="The listener's port.")] = _PORT,
+    channel: Annotated[str, Option(help="The channel.", show_default=False)] = "",
+    ccdt_url: Annotated[
+        str, Option(help="The URL of a channel definition table.", show_default=False)
+    ] = "",
+    user: Annotated[
+        str,
+        Option(help=f"A user id; its password is read from {PASSWORD}.", show_default=False),
+    ] = "",
+    client: Annotated[str | None, Option(help="pymqi or ibmmq.", show_default=False)] = None,
+) -> Address:
+    """Return what the options say, each of which is a parameter here."""
+    given = {
+        "host": host,
+        "port": port,
+        "channel": channel,
+        "ccdt_url": ccdt_url,
+        "user": user,
+        "client": client,
+    }
+    return Address(transport, given)
+
+
+AddressOptions = Annotated[Address, address_from]
+"""A parameter with this type stands for all options that say how to reach a queue manager."""
 
 
 def known() -> str:
     """Name the queue managers that are known here, for an error."""
-    connections = [f"{queue_manager} ({c.conn_id})" for queue_manager, c in _connections().items()]
-    return f"embedded: {_embedded_names()}; AIRFLOW_CONN_*: {', '.join(connections) or 'none'}"
-
-
-def settings_for(name: str, address: Address) -> ConnectionSettings:
-    """Return the settings for a queue manager; raises ConnectionSettingsError."""
-    password = os.environ.get(PASSWORD, "") if address.user else ""
-    transport = address.transport
-    if transport is None and (address.host or address.ccdt_url):
-        transport = Transport.CLIENT
-    if transport is None and _is_embedded(name):
-        transport = Transport.EMBEDDED
-    if transport is None and (found := _connections().get(name)):
-        settings = found.settings()
-        settings = replace(settings, client=address.client or settings.client)
-        return replace(settings, user=address.user, password=password) if address.user else settings
-    return ConnectionSettings(
-        queue_manager=name,
-        transport=transport or Transport.BINDINGS,
-        client=address.client,
-        host=address.host,
-        port=address.port,
-        channel=address.channel,
-        ccdt_url=address.ccdt_url,
-        user=address.user,
-        password=password,
-    )
+    return f"embedded: {_embedded_names()}; AIRFLOW_CONN_*: {_connection_names()}"
 
 
 def _is_embedded(name: str) -> bool:
@@ -136,8 +140,11 @@ def _connections() -> dict[str, AirflowConnection]:
     return {str(connection.extra.get("queue_manager")): connection for connection in found}
 
 
+def _connection_names() -> str:
+    return ", ".join(f"{name} ({c.conn_id})" for name, c in _connections().items()) or "none"
+
+
 def _unknown(name: str, error: Exception) -> str:
-    connections = [f"{queue_manager} ({c.conn_id})" for queue_manager, c in _connections().items()]
     example = {
         "conn_type": "ibmmq",
         "host": "mq.example.com",
@@ -148,7 +155,7 @@ def _unknown(name: str, error: Exception) -> str:
         f"  embedded queue managers in {directories.shown(directories.queue_managers())}:"
         f" {_embedded_names()}\n"
         "  Airflow connections of type ibmmq in the environment (AIRFLOW_CONN_*):"
-        f" {', '.join(connections) or 'none'}\n"
+        f" {_connection_names()}\n"
         f"  without a connection, this machine was tried: {error}\n"
         "Give --host and --channel, or --ccdt-url; or define a connection, such as\n"
         f"  AIRFLOW_CONN_MQ='{json.dumps(example)}'\n"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
-from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated
 
 import click
 from rich.console import Console
 
 from mqdlq import directories
+from mqdlq.cli.commands import Argument, Option
 from mqdlq.cli.ledger import warn_of_older_ledger
-from mqdlq.cli.parameters import Argument, Option
-from mqdlq.errors import LedgerError, MqDlqError
+from mqdlq.cli.output import Format, Output, now, write_json
+from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.retention import PrunedRun
 from mqdlq.model import Outcome
@@ -34,18 +32,11 @@ from mqdlq.reading.report import (
 from mqdlq.words import count, moment, outcomes_in_words
 
 
-class Format(StrEnum):
-    """How a report is shown."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 def report(
     run_id: Annotated[
         str | None, Argument(help="The run; without one, the latest.", metavar="RUN")
     ] = None,
-    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Output = Format.TEXT,
     needs_attention: Annotated[
         bool,
         Option(
@@ -66,21 +57,17 @@ def report(
       mqdlq report
       mqdlq report --format json
     """
-    try:
-        with open_ledger(create=False) as ledger:
-            warn_of_older_ledger(ledger)
-            wanted = _wanted(run_id, ledger)
-            if (pruned := ledger.prunes.pruned_run(wanted)) is not None:
-                _show_pruned(pruned, ledger, output, needs_attention=needs_attention)
-            elif needs_attention:
-                _list(wanted, ledger)
-            elif written := _written_before_pruning(wanted, ledger, output):
-                click.echo(written, nl=False)
-            else:
-                _show(_read(wanted, ledger), output)
-    except MqDlqError as error:
-        click.echo(f"mqdlq: {error}", err=True)
-        raise SystemExit(1) from None
+    with open_ledger(create=False) as ledger:
+        warn_of_older_ledger(ledger)
+        wanted = _wanted(run_id, ledger)
+        if (pruned := ledger.prunes.pruned_run(wanted)) is not None:
+            _show_pruned(pruned, ledger, output, needs_attention=needs_attention)
+        elif needs_attention:
+            _list(wanted, ledger)
+        elif not _show_snapshot_pruned(wanted, ledger, output):
+            lake_root = directories.lake()
+            found = read_ended_report(wanted, ledger=ledger, lake_root=lake_root, now=now())
+            _show(found, output)
 
 
 def _wanted(run_id: str | None, ledger: Ledger) -> str:
@@ -98,21 +85,29 @@ def _wanted(run_id: str | None, ledger: Ledger) -> str:
     return wanted
 
 
-def _written_before_pruning(run_id: str, ledger: Ledger, output: Format) -> str:
-    """Return the report written at a run's end if its snapshot was pruned since, else "".
+def _show_written(run_id: str, output: Format, how: str) -> bool:
+    """Print the report that was written at a run's end; return whether there is one."""
+    name = "report.json" if output is Format.JSON else "report.txt"
+    file = directories.report_directory(run_id) / name
+    if not file.is_file():
+        return False
+    if output is Format.TEXT:
+        click.echo(f"{how}\n")
+    click.echo(file.read_text(encoding="utf-8"), nl=False)
+    return True
+
+
+def _show_snapshot_pruned(run_id: str, ledger: Ledger, output: Format) -> bool:
+    """Print the report written at a run's end if its snapshot was pruned since; return whether so.
 
     A new report could not read the messages.
     """
     snapshot = ledger.snapshots.of_run(run_id)
     at = ledger.snapshots.pruned_at(snapshot.run_id) if snapshot is not None else None
-    file = directories.report_directory(run_id) / (
-        "report.json" if output is Format.JSON else "report.txt"
-    )
-    if at is None or not file.is_file():
-        return ""
-    if output is Format.TEXT:
-        click.echo(f"The snapshot was pruned ({moment(at)}); this was written at the run's end:\n")
-    return file.read_text(encoding="utf-8")
+    if at is None:
+        return False
+    how = f"The snapshot was pruned ({moment(at)}); this was written at the run's end:"
+    return _show_written(run_id, output, how)
 
 
 def _show_pruned(run: PrunedRun, ledger: Ledger, output: Format, *, needs_attention: bool) -> None:
@@ -125,14 +120,7 @@ def _show_pruned(run: PrunedRun, ledger: Ledger, output: Format, *, needs_attent
             f" {run.handler}, and its messages are no longer in the ledger; leave"
             " --needs-attention out",
         )
-    file = (
-        directories.report_directory(run.run_id)
-        / f"report.{'json' if output is Format.JSON else 'txt'}"
-    )
-    if file.is_file():
-        if output is Format.TEXT:
-            click.echo(f"The run was {how}; this was written at its end:\n")
-        click.echo(file.read_text(encoding="utf-8"), nl=False)
+    if _show_written(run.run_id, output, f"The run was {how}; this was written at its end:"):
         return
     counted: Counter[Outcome] = Counter()
     for one in ledger.prunes.outcomes_of(run.run_id):
@@ -140,7 +128,7 @@ def _show_pruned(run: PrunedRun, ledger: Ledger, output: Format, *, needs_attent
     if output is Format.JSON:
         outcomes = {str(outcome): number for outcome, number in counted.items()}
         document = {"run": run.run_id, "pruned_at": run.at.isoformat(), "policy": run.policy}
-        click.echo(json.dumps(document | {"outcomes": outcomes}, indent=2))
+        write_json(document | {"outcomes": outcomes})
     else:
         ended = outcomes_in_words(counted) or "no messages"
         click.echo(f"{run.run_id} was {how}. {count(counted.total(), 'message')}: {ended}.")
@@ -153,11 +141,6 @@ def _list(run_id: str, ledger: Ledger) -> None:
         click.echo(f"mqdlq: {trouble}; only what the ledger knows is listed", err=True)
     for row in rows_needing_attention(sources, ledger):
         sys.stdout.write(f"{render_row(row)}\n")
-
-
-def _read(run_id: str, ledger: Ledger) -> Report:
-    now = datetime.now(UTC)  # noqa: TID251 (an entry point)
-    return read_ended_report(run_id, ledger=ledger, lake_root=directories.lake(), now=now)
 
 
 def _show(found: Report, output: Format) -> None:

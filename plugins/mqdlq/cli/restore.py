@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
 from typing import Annotated, Any, Final
 
@@ -10,17 +9,14 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq.cli.airflow import become
-from mqdlq.cli.console import console
-from mqdlq.cli.files import Format
+from mqdlq.cli.commands import Argument, Option
 from mqdlq.cli.ledger import warn_of_older_ledger
-from mqdlq.cli.parameters import Argument, Option
+from mqdlq.cli.output import Format, Output, console, refusal, refusing, write_json
 from mqdlq.constants import MQRC
 from mqdlq.controls.repair.changes import describe_fields
-from mqdlq.errors import HandlerError, MqDlqError, RestoreError
+from mqdlq.errors import HandlerError, RestoreError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.archive import ArchivedCopy
 from mqdlq.ledger.reading.message_keys import MessageKeyError
 from mqdlq.reasons import code_of, words_of
 from mqdlq.stages.restore.selection import (
@@ -31,7 +27,6 @@ from mqdlq.stages.restore.selection import (
 )
 from mqdlq.words import count, moment, place, span, visible
 
-USAGE: Final = 2
 SHOWN: Final = 1000
 _WITH_REASON: Final = {
     Restorability.RESTORED_AGAIN,
@@ -58,7 +53,7 @@ def list_archive(
     each: Annotated[
         bool, Option("--each", help="A row for each message, with its message_key.")
     ] = False,
-    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Output = Format.TEXT,
 ) -> None:
     """Implement `mqdlq restore list`.
 
@@ -68,25 +63,21 @@ def list_archive(
     For example:
       mqdlq restore list --handler demo --reason MQRC_Q_FULL
     """
-    try:
+    with refusing(RestoreError):
         number = _reason(reason)
-    except RestoreError as error:
-        click.echo(f"mqdlq: {error}", err=True)
-        raise SystemExit(USAGE) from None
-    try:
-        with open_ledger(create=False) as ledger:
-            warn_of_older_ledger(ledger)
-            keys = ledger.message_keys.complete(message or [], [handler] if handler else None)
-            found = ledger.archive.copies(handler=handler, run_id=run, message_keys=keys)
-            found = [copy for copy in found if _is_of(copy, queue_manager, queue)]
-            limit = most or (SHOWN if output is Format.TEXT and not number else len(found))
-            newest = sort_newest_first(found)[:limit]
-            shown = [one for one in list_copies(newest, ledger) if number in {0, one.reason}]
-    except MqDlqError as error:
-        click.echo(f"mqdlq: {error}", err=True)
-        raise SystemExit(USAGE if isinstance(error, MessageKeyError) else 1) from None
+    with refusing(MessageKeyError), open_ledger(create=False) as ledger:
+        warn_of_older_ledger(ledger)
+        keys = ledger.message_keys.complete(message or [], [handler] if handler else None)
+        found = [
+            copy
+            for copy in ledger.archive.copies(handler=handler, run_id=run, message_keys=keys)
+            if queue_manager in {"", copy.queue_manager} and queue in {"", copy.queue}
+        ]
+        limit = most or (SHOWN if output is Format.TEXT and not number else len(found))
+        newest = sort_newest_first(found)[:limit]
+        shown = [one for one in list_copies(newest, ledger) if number in {0, one.reason}]
     if output is Format.JSON:
-        click.echo(json.dumps({"archived": [_as_json(one) for one in shown]}, indent=2))
+        write_json({"archived": [_as_json(one) for one in shown]})
         return
     _print(shown, each=each)
     if len(found) > limit:
@@ -126,14 +117,10 @@ def run_restoration(
     For example:
       mqdlq restore run demo --run demo-manual__2026-11-21T05-12-45.514631 --dry-run
     """
-    try:
+    with refusing(HandlerError, prefix=""):
         load_handler(handler)
-    except HandlerError as error:
-        click.echo(error, err=True)
-        raise SystemExit(USAGE) from None
     if not run and not message:
-        click.echo("mqdlq: say what to restore: --run, --message, or both", err=True)
-        raise SystemExit(USAGE)
+        raise refusal("mqdlq: say what to restore: --run, --message, or both")
     given = {
         "run": run,
         "message_keys": message,
@@ -146,11 +133,9 @@ def run_restoration(
     }
     conf = {"handler": handler, "header": not no_header}
     conf |= {name: value for name, value in given.items() if value}
-    become("-m", "mqdlq.local.foreground", "restore", json.dumps(conf))
+    from mqdlq.local import foreground  # noqa: PLC0415 (the schemas of parameters take long)
 
-
-def _is_of(copy: ArchivedCopy, queue_manager: str, queue: str) -> bool:
-    return queue_manager in {"", copy.queue_manager} and queue in {"", copy.queue}
+    raise SystemExit(foreground.run("restore", conf))
 
 
 def _reason(given: str) -> int:

@@ -1,26 +1,36 @@
-"""The command `mqdlq run`: run a handler's DAG once, in the foreground."""
+"""The commands that start an Airflow: `mqdlq run`, `mqdlq backfill` and `mqdlq airflow`."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
+from datetime import UTC, datetime, time
 from typing import Annotated, Any
 
 import click
 
-from mqdlq.cli.airflow import become
-from mqdlq.cli.parameters import Argument, Option
+from mqdlq.cli.commands import Argument, Option
+from mqdlq.cli.output import refusing
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
+from mqdlq.local.connection_store import quieten_airflow, select_airflow
+from mqdlq.local.environment import migrate, names_airflow, names_metadata, selected_environment
 
-USAGE = 2
+HandlerName = Annotated[str, Argument(help="The handler's name: the stem of its YAML file.")]
+Why = Annotated[str, Option(help="The reason, or the number of a ticket.")]
 
 
 class ConfError(MqDlqError):
     """The value of --conf is not a JSON object."""
 
 
+class TimeError(MqDlqError):
+    """A value of --from or --to is not a time, or they are in the wrong order."""
+
+
 def run(
-    handler: Annotated[str, Argument(help="The handler's name: the stem of its YAML file.")],
+    handler: HandlerName,
     *,
     conf: Annotated[str, Option(help="The run's parameters, as JSON.")] = "{}",
     why: Annotated[
@@ -40,13 +50,12 @@ def run(
       mqdlq run demo
       mqdlq run demo --conf '{"dry_run": true}' --why "ticket 4711"
     """
-    try:
+    with refusing(HandlerError, ConfError, prefix=""):
         load_handler(handler)
         given = _check(conf) | ({"why": why} if why else {})
-    except (HandlerError, ConfError) as error:
-        click.echo(error, err=True)
-        raise SystemExit(USAGE) from None
-    become("-m", "mqdlq.local.foreground", handler, json.dumps(given))
+    from mqdlq.local import foreground  # noqa: PLC0415 (the schemas of parameters take long)
+
+    raise SystemExit(foreground.run(handler, given))
 
 
 def _check(conf: str) -> dict[str, Any]:
@@ -59,3 +68,105 @@ def _check(conf: str) -> dict[str, Any]:
             "MQDLQ-913", '--conf is not a JSON object; expected an object such as {"dry_run": true}'
         )
     return parsed
+
+
+def backfill(
+    handler: HandlerName,
+    *,
+    since: Annotated[
+        str,
+        Option("--from", metavar="TIME", help="The start of the first interval, or earlier."),
+    ],
+    until: Annotated[
+        str, Option("--to", metavar="TIME", help="The start of the last interval, or later.")
+    ],
+    rules: Annotated[
+        str, Option(metavar="TABLE", help="A rules table beside the handler's own.")
+    ] = "",
+    apply: Annotated[
+        bool, Option("--apply", help="Act on those messages that are still on the queue.")
+    ] = False,
+    why: Why = "",
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only list what would be evaluated; start nothing.")
+    ] = False,
+) -> None:
+    """Implement `mqdlq backfill`.
+
+    Starts a backfill of the handler's DAG over the intervals whose snapshots the rules are to
+    evaluate, and follows it to its end. It uses the Airflow that AIRFLOW_HOME or
+    AIRFLOW__DATABASE__SQL_ALCHEMY_CONN names; without them, that of `make up`. Its scheduler must
+    run. Intervals that have a run already are evaluated as well.
+
+    A TIME is a date, or a date and a time in UTC; a date after --to means the whole day.
+
+    Exit code 0 if every interval with snapshots was evaluated; 1 if one was not, or if there is
+    none; 2 if the handler or an option is not valid, before anything starts.
+
+    For example:
+      mqdlq backfill demo --from 2026-11-16 --to 2026-11-18T06:00 --dry-run
+    """
+    with refusing(HandlerError, TimeError):
+        times = _range(handler, since, until)
+    os.umask(0o077)  # metadata and logs are for their owner alone
+    quieten_airflow()
+    select_airflow()
+    from mqdlq.local import backfill as local  # noqa: PLC0415 (imports Airflow)
+
+    conf = {"rules": rules, "apply": apply, "why": why}
+    given = {name: value for name, value in conf.items() if value}
+    raise SystemExit(local.backfill(handler, *times, given, is_dry_run=dry_run))
+
+
+def _range(handler: str, since: str, until: str) -> tuple[datetime, datetime]:
+    """Return the times between which the intervals of a handler with a cron schedule begin."""
+    if not load_handler(handler).has_intervals:
+        raise HandlerError(
+            "MQDLQ-117",
+            f"{handler} has no cron schedule, so a backfill has no interval with snapshots to"
+            " evaluate; give the handler a cron schedule",
+        )
+    first, last = _time("--from", since, time.min), _time("--to", until, time.max)
+    if first > last:
+        raise TimeError("MQDLQ-156", f"--from {since} is later than --to {until}; exchange them")
+    return first, last
+
+
+def _time(option: str, given: str, of_day: time) -> datetime:
+    """Return a time in UTC; a date without a time gets the one given."""
+    try:
+        found = datetime.fromisoformat(given)
+    except ValueError:
+        raise TimeError(
+            "MQDLQ-918",
+            f"{option}: {given} is not a time; expected 2026-11-16, or 2026-11-16T02:00 in UTC",
+        ) from None
+    if "T" not in given and " " not in given:
+        found = datetime.combine(found, of_day)
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def airflow() -> None:
+    """Implement `mqdlq airflow`.
+
+    It uses the Airflow that AIRFLOW_HOME or AIRFLOW__DATABASE__SQL_ALCHEMY_CONN names; without
+    them, that of `make up`. All arguments go to Airflow, --help too, and Airflow's exit code comes
+    back.
+
+    For example:
+      mqdlq airflow dags list
+    """
+    arguments = click.get_current_context().args
+    os.umask(0o077)  # metadata and logs are for their owner alone
+    # Metadata that the environment names are not migrated here.
+    is_own = not (names_airflow() or names_metadata())
+    if is_own and not {"-h", "--help", "version", "db"} & set(arguments[:2]):
+        migrate()
+    sys.stdout.flush()
+    # This process becomes Airflow, so that a signal reaches it. Airflow writes its warnings to
+    # standard output, where `--output json` belongs.
+    os.execve(  # noqa: S606 (this very Python, no shell)
+        sys.executable,
+        [sys.executable, "-m", "airflow", *arguments],
+        {**selected_environment(), "PYTHONWARNINGS": "ignore"},
+    )

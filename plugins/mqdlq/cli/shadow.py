@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import click
 
 from mqdlq import directories
-from mqdlq.cli.files import Format
-from mqdlq.cli.parameters import Argument, Option
+from mqdlq.cli.commands import Argument, Option
+from mqdlq.cli.output import Format, Output, refusing, write_json
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.tools.shadow import ShadowComparison, Verdict
 from mqdlq.tools.shadow import compare_with_rules as compare
-
-USAGE = 2
 
 
 def shadow(
@@ -33,7 +30,7 @@ def shadow(
             help="A later snapshot of a queue that messages were sent to; repeatable.",
         ),
     ] = None,
-    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Output = Format.TEXT,
 ) -> None:
     """Implement `mqdlq shadow`.
 
@@ -56,16 +53,13 @@ def shadow(
     For example:
       mqdlq shadow 20261121T120000Z-1a2b3c4d 20261121T130000Z-5e6f7a8b
     """
-    try:
+    with refusing(LakeError, prefix=""):
         first, second, *others = [
             Snapshot.named(directories.lake(), name) for name in (before, after, *(arrivals or ()))
         ]
         found = compare(first, second, others)
-    except LakeError as error:
-        click.echo(error, err=True)
-        raise SystemExit(USAGE) from None
     if output is Format.JSON:
-        click.echo(json.dumps(_as_json(found), indent=2))
+        write_json(_as_json(found))
     else:
         click.echo("\n".join(_as_text(found, first, second, others)))
     raise SystemExit(int(found.messages(Verdict.DIFFERS) > 0))

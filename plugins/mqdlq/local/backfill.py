@@ -1,14 +1,12 @@
 """Start a backfill of a handler's DAG in the Airflow that has its runs, and follow it.
 
-``mqdlq backfill`` runs it by `airflow_command`, as ``mqdlq.local.backfill OPTIONS``, with the
-options as JSON. It works over Airflow's metadata database, as Airflow's own command line does.
+It works over Airflow's metadata database, as Airflow's own command line does.
 """
 
 from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
 from bisect import bisect_right
 from collections import Counter
@@ -278,45 +276,37 @@ def _end_of(run: Any, asked: Backfill, ledger: Ledger) -> tuple[str, bool]:
     return f"{window}: {booked or 'none of the messages is on the queue now'}", True
 
 
-def backfill(options: dict[str, Any]) -> int:
-    """Do what the options of `mqdlq backfill` say, and return its exit code."""
-    conf = {name: options[name] for name in ("rules", "apply", "why") if options[name]}
-    if wrong := why_refused(options["handler"], conf):
+def backfill(
+    handler: str, since: datetime, until: datetime, conf: dict[str, Any], *, is_dry_run: bool
+) -> int:
+    """Evaluate the snapshots taken between two times by a backfill; return the exit code.
+
+    Raises BackfillError, and HomeError if Airflow's metadata cannot be used.
+    """
+    if wrong := why_refused(handler, conf):
         click.echo(f"mqdlq: {wrong}", err=True)
         return USAGE
-    since, until = (datetime.fromisoformat(options[name]) for name in ("since", "until"))
-    asked = Backfill(load_handler(options["handler"]), since, until, conf)
-    with open_ledger() as ledger:
-        found = asked.intervals(ledger, utc_now())
-        if options["dry_run"]:
-            for one in found:
-                if one.snapshots:
-                    taken = count(len(one.snapshots), "snapshot")
-                    click.echo(f"  {one.window}: {taken}, {_messages(one.snapshots)}")
-            click.echo("Nothing was started.")
-            return 0
-        require_airflow(asked)
-        backfill_id = create(asked, found)
-        click.echo(f"Backfill {backfill_id} of {asked.dag_id} runs, one interval after the other")
-        follow(asked, backfill_id, found, ledger)
-    return 0
-
-
-def main() -> int:
-    """Run with this process's argument."""
+    asked = Backfill(load_handler(handler), since, until, conf)
     try:
-        return backfill(json.loads(sys.argv[1]))
-    except MqDlqError as error:
-        click.echo(f"mqdlq: {error}", err=True)
-        return 1
+        with open_ledger() as ledger:
+            found = asked.intervals(ledger, utc_now())
+            if is_dry_run:
+                for one in found:
+                    if one.snapshots:
+                        taken = count(len(one.snapshots), "snapshot")
+                        click.echo(f"  {one.window}: {taken}, {_messages(one.snapshots)}")
+                click.echo("Nothing was started.")
+                return 0
+            require_airflow(asked)
+            backfill_id = create(asked, found)
+            click.echo(
+                f"Backfill {backfill_id} of {asked.dag_id} runs, one interval after the other"
+            )
+            follow(asked, backfill_id, found, ledger)
     except SQLAlchemyError as error:
         why = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())
-        click.echo(f"mqdlq: {unusable(why)}", err=True)
-        return 1
+        raise unusable(why) from None
     except KeyboardInterrupt:
         click.echo("interrupted; a backfill that has begun continues in Airflow")
         return 128 + signal.SIGINT
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return 0

@@ -1,28 +1,23 @@
-"""Read, store and test the connections of an Airflow, for commands that import no Airflow.
+"""Read and store the connections of an Airflow, for commands that import no Airflow.
 
-``mqdlq connection`` runs it as ``python -m mqdlq.local.connection_store``. It uses the Airflow that
-the environment names, else that of ``mqdlq run``.
+It is the Airflow that the environment names, else that of ``mqdlq run``.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import warnings
 
-import click
-
-from mqdlq import directories
-from mqdlq.errors import ConnectionSettingsError, HomeError, MqDlqError
-from mqdlq.handlers import Handler
-from mqdlq.local.environment import names_airflow, names_metadata, selected_environment
-from mqdlq.mqi import permissions
+from mqdlq.errors import ConnectionSettingsError, HomeError
+from mqdlq.local.environment import migrate, names_airflow, names_metadata, selected_environment
 from mqdlq.mqi.airflow_connections import AirflowConnection, environment_connections
 from mqdlq.mqi.connection_settings import ConnectionSettings
 
-USAGE = 2
-STATE_QUEUE = str(Handler.model_fields["state_queue"].default)
+
+def quieten_airflow() -> None:
+    """Keep Airflow's own remarks from where a command's answer goes; call it before its import."""
+    os.environ["AIRFLOW__LOGGING__LOGGING_LEVEL"] = "ERROR"
+    warnings.simplefilter("ignore")
 
 
 def select_airflow() -> None:
@@ -31,10 +26,11 @@ def select_airflow() -> None:
     Airflow reads its settings when it is imported: call this before.
     """
     if not (names_airflow() or names_metadata()):
-        from mqdlq.local.foreground import migrate  # noqa: PLC0415 (for our own Airflow only)
-
         migrate()
-    os.environ.update(selected_environment())
+    selected = selected_environment()
+    for led_astray in os.environ.keys() - selected.keys():
+        del os.environ[led_astray]
+    os.environ.update(selected)
 
 
 def read_settings(conn_id: str) -> ConnectionSettings:
@@ -115,58 +111,3 @@ def unusable(why: str) -> HomeError:
         "MQDLQ-840",
         f"Airflow's metadata database cannot be used ({why}); prepare it by `airflow db migrate`",
     )
-
-
-def _add(descriptor: int) -> None:
-    select_airflow()
-    with os.fdopen(descriptor, encoding="utf-8") as pipe:
-        document = json.load(pipe)
-    defined = AirflowConnection(**document["connection"])
-    is_encrypted = store(defined, replace=document["replace"])
-    home = os.environ.get("AIRFLOW_HOME", "")
-    click.echo(
-        f"connection {defined.conn_id} is stored in the Airflow of"
-        f" {directories.shown(home) if home else 'this environment'}"
-    )
-    if defined.password and not is_encrypted:
-        click.echo(
-            "warning: the password is stored in plain text, because this Airflow has no"
-            " [core] fernet_key [MQDLQ-841]",
-            err=True,
-        )
-    if defined.variable in os.environ:
-        click.echo(
-            f"warning: {defined.variable} in this environment defines the same connection, and"
-            " Airflow prefers it [MQDLQ-842]",
-            err=True,
-        )
-    click.echo(f"test it: mqdlq connection test {defined.conn_id}")
-
-
-def _test(conn_id: str) -> int:
-    is_usable, text = permissions.check_connection(read_settings(conn_id), STATE_QUEUE)
-    click.echo(text)
-    return 0 if is_usable else 1
-
-
-def main() -> int:
-    """Do what the process arguments say, and return the exit code of `mqdlq connection`.
-
-    They are `test` and a connection's id, or `add` and the descriptor of a pipe with a connection.
-    """
-    os.umask(0o077)  # our own Airflow's metadata are for their owner alone
-    # Airflow's own remarks go to where the answer goes.
-    os.environ["AIRFLOW__LOGGING__LOGGING_LEVEL"] = "ERROR"
-    action, *arguments = sys.argv[1:]
-    try:
-        if action == "test":
-            return _test(*arguments)
-        _add(int(*arguments))
-    except MqDlqError as error:
-        click.echo(f"mqdlq: {error}", err=True)
-        return USAGE if action == "test" else 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

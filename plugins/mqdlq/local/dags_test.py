@@ -21,7 +21,7 @@ from mqdlq.handlers import load_handler
 from mqdlq.local import parent_watch
 from mqdlq.local.connection_store import read_settings
 from mqdlq.local.environment import wait_for_turn
-from mqdlq.local.task_logs import PLACE
+from mqdlq.local.run_logs import PLACE
 from mqdlq.reading.page_paths import dag_of
 
 POOL: Final = "mqdlq run"

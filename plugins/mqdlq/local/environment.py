@@ -1,4 +1,4 @@
-"""Build the environment of the project's own Airflow.
+"""Build the environment of the project's own Airflow, and prepare its metadata.
 
 Imports no Airflow, which reads its settings from the environment when it is imported.
 """
@@ -6,15 +6,22 @@ Imports no Airflow, which reads its settings from the environment when it is imp
 from __future__ import annotations
 
 import fcntl
+import importlib.metadata
 import json
 import os
+import sqlite3
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import IO
 
+import click
+
 from mqdlq import directories
+from mqdlq.errors import HomeError, MqDlqError
 
 DEMO_CONNECTION = "mq_demo"
 
@@ -128,3 +135,61 @@ def _dags_and_plugins() -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(airflow_home() / "dag_bundles"),
     }
+
+
+def migrate(more: Mapping[str, str] | None = None) -> None:
+    """Bring Airflow's metadata up to date, once for each version; `more` names another database.
+
+    Ends this process with a sentence if the metadata, or the place it is in, cannot be used.
+    """
+    try:
+        _migrate(more or {})
+    except MqDlqError as error:
+        sys.exit(f"mqdlq: {error}")
+    except OSError as error:
+        sys.exit(f"mqdlq: {directories.explain(error)}")
+
+
+def _migrate(more: Mapping[str, str]) -> None:
+    version = importlib.metadata.version("apache-airflow-core")
+    done = airflow_home() / f".migrated-{version}"
+    is_own = not names_metadata(more)
+    with wait_for_turn():
+        if not more:
+            _check_metadata(airflow_home() / "airflow.db")
+        if is_own and done.exists():
+            return
+        _migrate_metadata(more)
+        if is_own:
+            done.touch()
+
+
+def _migrate_metadata(more: Mapping[str, str]) -> None:
+    click.echo("Preparing Airflow's metadata, this once", err=True)
+    migrated = subprocess.run(
+        [sys.executable, "-m", "airflow", "db", "migrate"],
+        env=environment({**os.environ, **more}, own_metadata=not names_metadata(more)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if migrated.returncode:
+        log = airflow_home() / "migration.log"
+        log.write_text(migrated.stdout, encoding="utf-8")
+        raise HomeError("MQDLQ-810", f"airflow db migrate failed; {log} has its output")
+
+
+def _check_metadata(file: Path) -> None:
+    """Raise HomeError if Airflow's database is there and SQLite cannot read it."""
+    if not file.exists():
+        return
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)) as connection:
+            connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.Error as error:
+        raise HomeError(
+            "MQDLQ-811",
+            f"Airflow's metadata {file} cannot be read ({error}); restore a backup, or remove"
+            f" {file.parent} to start without earlier runs and connections",
+        ) from None

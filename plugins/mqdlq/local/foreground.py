@@ -1,25 +1,21 @@
-"""Run a handler's DAG in the foreground.
+"""Run a handler's DAG in the foreground, as `mqdlq run` and `mqdlq restore run` do.
 
-Run as ``python -m mqdlq.local.foreground HANDLER CONF``, which is what ``mqdlq run`` becomes.
-The exit code is 0 for success, 1 for failure, 2 for invalid parameters. No handler may be called
-`restore`: that is the DAG which restores from the archive, with its own params.
+No handler may be called `restore`: that is the DAG which restores from the archive, with its own
+params.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -27,92 +23,40 @@ from mqdlq import directories
 from mqdlq.airflow import params
 from mqdlq.airflow.params import fault, named_messages
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.errors import HomeError, MqDlqError
+from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.local.dags_test import REFUSED
-from mqdlq.local.environment import (
-    airflow_home,
-    environment,
-    names_metadata,
-    wait_for_turn,
-)
-from mqdlq.local.log_lines import Follower
-from mqdlq.local.task_logs import TaskLogs
+from mqdlq.local.environment import environment, migrate
+from mqdlq.local.run_logs import Follower, TaskLogs
 from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_rules
 
-TAIL = 30  # lines of the log that are shown where no task said why it failed
-USAGE = 2
-TERMINATED = 128 + signal.SIGTERM
+TAIL: Final = 30  # lines of the log that are shown where no task said why it failed
+USAGE: Final = 2
+TERMINATED: Final = 128 + signal.SIGTERM
 
 
-def migrate(more: Mapping[str, str] | None = None) -> None:
-    """Bring Airflow's metadata up to date, once for each version; `more` names another database.
-
-    Ends this process with a sentence if the metadata, or the place it is in, cannot be used.
-    """
-    try:
-        _migrate(more or {})
-    except MqDlqError as error:
-        sys.exit(f"mqdlq: {error}")
-    except OSError as error:
-        sys.exit(f"mqdlq: {directories.explain(error)}")
-
-
-def _migrate(more: Mapping[str, str]) -> None:
-    version = importlib.metadata.version("apache-airflow-core")
-    done = airflow_home() / f".migrated-{version}"
-    is_own = not names_metadata(more)
-    with wait_for_turn():
-        if not more:
-            _check_metadata(airflow_home() / "airflow.db")
-        if is_own and done.exists():
-            return
-        _migrate_metadata(more)
-        if is_own:
-            done.touch()
-
-
-def _migrate_metadata(more: Mapping[str, str]) -> None:
-    click.echo("Preparing Airflow's metadata, this once", err=True)
-    migrated = subprocess.run(
-        [sys.executable, "-m", "airflow", "db", "migrate"],
-        env=environment({**os.environ, **more}, own_metadata=not names_metadata(more)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if migrated.returncode:
-        log = airflow_home() / "migration.log"
-        log.write_text(migrated.stdout, encoding="utf-8")
-        raise HomeError("MQDLQ-810", f"airflow db migrate failed; {log} has its output")
-
-
-def _check_metadata(file: Path) -> None:
-    """Raise HomeError if Airflow's database is there and SQLite cannot read it."""
-    if not file.exists():
-        return
-    try:
-        with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)) as connection:
-            connection.execute("PRAGMA schema_version").fetchone()
-    except sqlite3.Error as error:
-        raise HomeError(
-            "MQDLQ-811",
-            f"Airflow's metadata {file} cannot be read ({error}); restore a backup, or remove"
-            f" {file.parent} to start without earlier runs and connections",
-        ) from None
-
-
-def run(handler: str, conf: str) -> int:
+def run(handler: str, conf: Mapping[str, Any]) -> int:
     """Run the handler's DAG, and again while its WAIT continues; return the exit code.
 
-    Each run shows how it goes, and its report.
+    Each run shows how it goes, and its report. The code is 0 for success, 1 for failure, 2 for
+    invalid parameters, before anything starts.
     """
+    if wrong := why_refused(handler, conf):
+        click.echo(f"--conf: {wrong}", err=True)
+        return USAGE
+    os.umask(0o077)  # metadata, logs and all that a run writes are their owner's alone
+    signal.signal(signal.SIGTERM, _terminate)
     migrate()
-    code, follower = _run_once(handler, conf)
-    while follower and not code:
-        click.echo("\nWAIT continues: the next run waits for messages that arrive after this one")
-        code, follower = _run_once(handler, follower)
+    try:
+        code, follower = _run_once(handler, json.dumps(conf))
+        while follower and not code:
+            click.echo(
+                "\nWAIT continues: the next run waits for messages that arrive after this one"
+            )
+            code, follower = _run_once(handler, follower)
+    except KeyboardInterrupt:
+        click.echo("interrupted; what was under way is settled by the next run")
+        return 128 + signal.SIGINT
     return code
 
 
@@ -197,21 +141,3 @@ def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
     except MqDlqError as error:
         return str(error)
     return ""
-
-
-def main() -> None:
-    """Run with this process's arguments."""
-    if wrong := why_refused(sys.argv[1], json.loads(sys.argv[2])):
-        click.echo(f"--conf: {wrong}", err=True)
-        sys.exit(USAGE)
-    os.umask(0o077)  # metadata, logs and all that a run writes are their owner's alone
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        sys.exit(run(sys.argv[1], sys.argv[2]))
-    except KeyboardInterrupt:
-        click.echo("interrupted; what was under way is settled by the next run")
-        sys.exit(128 + signal.SIGINT)
-
-
-if __name__ == "__main__":
-    main()

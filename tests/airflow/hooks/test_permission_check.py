@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
-from mqdlq.local.permission_check import check, fixed_targets
+from mqdlq.cli.check import check_permissions as check
+from mqdlq.cli.check import fixed_targets
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.state_queue import Marker, open_state_queue
 from mqdlq.rules import parse

@@ -79,7 +79,7 @@ def test_mqdlq_airflow_uses_the_metadata_that_are_configured(tmp_path: Path, way
 
 
 def test_of_first_commands_at_once_one_creates_the_metadata(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from mqdlq.local.foreground import migrate; migrate()"]
+    command = [sys.executable, "-c", "from mqdlq.local.environment import migrate; migrate()"]
     started = [
         subprocess.Popen(
             command,

@@ -16,11 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 import embedded_mq
-from mqdlq.cli.on_demand import Command, load
+from mqdlq.cli.commands import Command, load
 from mqdlq.directories import account
 from mqdlq.local.foreground import TERMINATED
 from tests.support.world import World
 
+MQDLQ = Path(sys.executable).with_name("mqdlq")
 WATCHED = """
 import subprocess, sys, threading
 from mqdlq.local.parent_watch import end_with_parent
@@ -47,7 +48,7 @@ class Place:
     ) -> subprocess.CompletedProcess[str]:
         (self.directory / "rules" / "small.rules").write_text(rules)
         return subprocess.run(
-            [sys.executable, "-m", "mqdlq.local.foreground", handler, conf],
+            [MQDLQ, "run", handler, "--conf", conf],
             env={**self.environment(), **environment},
             capture_output=True,
             text=True,
@@ -145,7 +146,7 @@ def test_a_run_with_wait_is_followed_until_nothing_arrives(
     world.dead_letter(b"first", on="LATER.DLQ")
     lines = []
     with subprocess.Popen(
-        [sys.executable, "-m", "mqdlq.local.foreground", "later", "{}"],
+        [MQDLQ, "run", "later"],
         env=place.environment(),
         stdout=subprocess.PIPE,
         text=True,
@@ -325,9 +326,13 @@ def test_an_undefined_connection_is_refused_before_a_run_is_created(place: Place
 
 
 def test_a_restoration_of_an_unknown_run_is_refused_before_a_run_is_created(place: Place) -> None:
-    conf = {"handler": "small", "run": "small-nope"}
-
-    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps(conf), handler="restore")
+    done = subprocess.run(
+        [MQDLQ, "restore", "run", "small", "--run", "small-nope"],
+        env=place.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
@@ -362,7 +367,7 @@ def test_a_terminated_run_leaves_no_process_behind(place: Place) -> None:
     # With WAIT(YES) the run waits for a first message; the process is stopped once it says so.
     (place.directory / "rules" / "small.rules").write_text("WAIT(YES)\nACTION(IGNORE)\n")
     with subprocess.Popen(
-        [sys.executable, "-m", "mqdlq.local.foreground", "small", "{}"],
+        [MQDLQ, "run", "small"],
         env=place.environment(),
         stdout=subprocess.PIPE,
         text=True,
@@ -413,7 +418,7 @@ def test_a_watched_process_ends_with_its_children_when_its_parent_ends() -> None
 def test_an_unknown_handler_or_invalid_conf_is_refused_in_one_line(
     place: Place, arguments: list[str], text: str
 ) -> None:
-    app = load("run", Command("mqdlq.cli.run:run", "Run a handler."))
+    app = load("run", Command("run:run", "Run a handler."))
 
     refused = CliRunner().invoke(app, arguments, env=place.environment())
 

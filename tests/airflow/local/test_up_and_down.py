@@ -10,8 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mqdlq.local import up
-from mqdlq.local.services import Process, Services, ServicesError, running, stop_all
+from mqdlq.local.services import Process, Services, ServicesError, running, stop_all, up
 
 SLEEP = ("-c", "import subprocess; subprocess.run(['sleep', '600'])")
 
@@ -75,7 +74,7 @@ def test_a_second_make_up_is_refused(tmp_path: Path) -> None:
     services.start("api-server", SLEEP)
 
     with pytest.raises(ServicesError) as refused:
-        up.up(18080)
+        up(18080)
     services.stop_all()
 
     assert str(refused.value) == (
@@ -86,7 +85,7 @@ def test_a_second_make_up_is_refused(tmp_path: Path) -> None:
 def test_make_down_lists_what_it_stopped() -> None:
     services = Services(18080)
     services.start("a sleeper", SLEEP)
-    command = [sys.executable, "-m", "mqdlq.local.up", "--down"]
+    command = [sys.executable, "-m", "mqdlq.local.services", "--down"]
 
     said = [subprocess.check_output(command, text=True) for _ in range(2)]
     services.stop_all()

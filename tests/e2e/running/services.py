@@ -22,7 +22,7 @@ import pytest
 
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.local.foreground import migrate
+from mqdlq.local.environment import migrate
 from mqdlq.local.services import COMMANDS, USER, Services, end, password, running
 
 ENDED = {"success", "failed"}

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mqdlq.cli import COMMANDS, app
-from mqdlq.cli.on_demand import Group
+from mqdlq.cli.commands import Group
 from tests.support.declared_commands import (
     commands_with_help,
     declared_commands,
@@ -20,15 +20,13 @@ from tests.support.declared_commands import (
 )
 
 TABLE = "include/rules/demo.rules"
-GROUPS: dict[tuple[str, ...], dict[str, str]] = (
-    {(): {name: found.summary for name, found in COMMANDS.items()}}
-    | {(): {name: found.summary for name, found in COMMANDS.items()}}
-    | {
-        (name,): {inner: command.summary for inner, command in found.commands.items()}
-        for name, found in COMMANDS.items()
-        if isinstance(found, Group)
-    }
-)
+GROUPS: dict[tuple[str, ...], dict[str, str]] = {
+    (): {name: found.summary for name, found in COMMANDS.items()}
+} | {
+    (name,): {inner: command.summary for inner, command in found.commands.items()}
+    for name, found in COMMANDS.items()
+    if isinstance(found, Group)
+}
 HEAVY = {"airflow", "ibmmq", "pyarrow", "pydantic", "pyspark", "rich", "sqlalchemy", "yaml"}
 
 

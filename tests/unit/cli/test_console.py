@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mqdlq.cli.console import console
+from mqdlq.cli.output import console
 
 
 def test_a_line_for_a_pipe_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:

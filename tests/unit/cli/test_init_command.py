@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
+from mqdlq.cli.init import start
 from mqdlq.errors import MqDlqError
-from mqdlq.local.starter import Options, start
 
 EXTRA = {"queue_manager": "QM1", "transport": "embedded", "client": "ibmmq"}
 SPARK = (
@@ -54,14 +54,14 @@ def in_own_airflow(place: Path, handler: str, *connection: str) -> list[str]:
     ]
 
 
-def failure(options: Options) -> str:
+def failure(place: str, **options: str) -> str:
     with pytest.raises(MqDlqError) as caught:
-        list(start(options))
+        list(start(Path(place), **options))
     return str(caught.value)
 
 
 def test_the_only_connection_names_queue_manager_and_queue(place: Path) -> None:
-    printed = list(start(Options("dlq")))
+    printed = list(start(Path("dlq")))
 
     assert printed == [
         "Wrote:",
@@ -88,7 +88,7 @@ def test_a_queue_manager_that_does_not_answer_is_reported(
 ) -> None:
     monkeypatch.setenv("MQDLQ_HOME", str(place / "elsewhere"))
 
-    printed = list(start(Options("dlq", connection="mq_one", handler="orders")))
+    printed = list(start(Path("dlq"), connection="mq_one", handler="orders"))
 
     assert printed[7] == (
         "The dead-letter queue is not known yet: MQCONN of queue manager QM1 failed:"
@@ -101,7 +101,7 @@ def test_without_a_connection_the_next_command_defines_one(
 ) -> None:
     monkeypatch.delenv("MQDLQ_HOME")
 
-    printed = list(start(Options("dlq", queue_manager="QM2", queue="TWO.DLQ")))
+    printed = list(start(Path("dlq"), queue_manager="QM2", queue="TWO.DLQ"))
 
     assert printed[7:] == [
         "The connection mq_qm2 is not defined: host, channel and user below are examples.",
@@ -131,8 +131,8 @@ def test_in_an_airflow_the_next_commands_are_airflows(
 ) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(place / "airflow"))
 
-    outside = list(start(Options("dlq")))
-    inside = list(start(Options("airflow/dags/mqdlq")))
+    outside = list(start(Path("dlq")))
+    inside = list(start(Path("airflow/dags/mqdlq")))
 
     assert outside[9:] == [
         f"  export MQDLQ_RULES_DIR={place}/dlq/handlers",
@@ -148,9 +148,9 @@ def test_airflow_looks_for_no_dag_in_the_home(place: Path, monkeypatch: pytest.M
     """`mqdlq run` of an installed package writes a DAG file with the same DAG ids there."""
     monkeypatch.delenv("MQDLQ_HOME")
     monkeypatch.delenv("AIRFLOW_CONN_MQ_ONE")
-    beside = list(start(Options("dlq", queue_manager="QM5")))
+    beside = list(start(Path("dlq"), queue_manager="QM5"))
     monkeypatch.delenv("MQDLQ_HOME")
-    inside = list(start(Options("airflow/dags/mqdlq", queue_manager="QM6")))
+    inside = list(start(Path("airflow/dags/mqdlq"), queue_manager="QM6"))
 
     assert any(f"MQDLQ_HOME={place}/dlq/var " in line for line in beside)
     assert (place / "dlq" / ".airflowignore").read_text(encoding="utf-8").splitlines()[1:] == [
@@ -166,7 +166,7 @@ def test_with_a_compose_file_the_next_command_is_dockers(place: Path) -> None:
         encoding="utf-8",
     )
 
-    printed = list(start(Options(".")))
+    printed = list(start(Path()))
 
     assert printed[-1] == (
         f"  cd {place} && docker compose -f compose.yaml -f docker-compose.mqdlq.yaml up --detach"
@@ -174,13 +174,13 @@ def test_with_a_compose_file_the_next_command_is_dockers(place: Path) -> None:
 
 
 def test_a_second_call_writes_nothing() -> None:
-    list(start(Options("dlq")))
+    list(start(Path("dlq")))
 
-    assert next(start(Options("dlq"))) == "All files exist already, with the same text:"
+    assert next(start(Path("dlq"))) == "All files exist already, with the same text:"
 
 
 def test_an_embedded_queue_manager_of_that_name_is_not_touched(place: Path) -> None:
-    assert failure(Options("dlq", embedded="QM1")) == (
+    assert failure("dlq", embedded="QM1") == (
         "the embedded queue manager QM1 already exists; give another name [MQDLQ-153]"
     )
     assert not (place / "dlq" / "mq_dlq.py").exists()
@@ -191,11 +191,11 @@ def test_the_queue_manager_must_be_known(monkeypatch: pytest.MonkeyPatch) -> Non
     begin = "no option names the queue manager, and the environment defines "
 
     monkeypatch.setenv("AIRFLOW_CONN_MQ_TWO", json.dumps({"conn_type": "ibmmq", "extra": EXTRA}))
-    assert failure(Options("dlq")) == f"{begin}mq_one, mq_two{end}"
+    assert failure("dlq") == f"{begin}mq_one, mq_two{end}"
     monkeypatch.delenv("AIRFLOW_CONN_MQ_ONE")
     monkeypatch.delenv("AIRFLOW_CONN_MQ_TWO")
-    assert failure(Options("dlq")) == f"{begin}no connection of type ibmmq{end}"
+    assert failure("dlq") == f"{begin}no connection of type ibmmq{end}"
 
 
 def test_an_invalid_id_is_an_error() -> None:
-    assert failure(Options("dlq", connection="mq one")).endswith("[MQDLQ-145]")
+    assert failure("dlq", connection="mq one").endswith("[MQDLQ-145]")

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import embedded_mq
 from mqdlq.cli import app
-from mqdlq.cli.queue_managers import Address, settings_for
+from mqdlq.cli.queue_managers import address_from
 from mqdlq.mqi.connection_settings import ConnectionSettings
 from tests.support.world import World
 
@@ -235,12 +235,12 @@ def test_an_airflow_connection_in_the_environment_is_used_to_connect(
     monkeypatch.setenv("AIRFLOW_CONN_PROD", json.dumps(keys | {"password": of_alice}))
     monkeypatch.setenv("MQDLQ_PASSWORD", of_bob)
 
-    assert settings_for("QM7", Address()) == ConnectionSettings(
+    assert address_from().settings("QM7") == ConnectionSettings(
         "QM7", host="mq", channel="DEV.APP.SVRCONN", user="alice", password=of_alice
     )
-    assert settings_for("QM7", Address(user="bob")).password == of_bob
-    assert settings_for("QM1", Address()).transport == "embedded"
-    assert settings_for("QM8", Address()).transport == "bindings"
+    assert address_from(user="bob").settings("QM7").password == of_bob
+    assert address_from().settings("QM1").transport == "embedded"
+    assert address_from().settings("QM8").transport == "bindings"
 
 
 def test_an_invalid_table_is_refused_before_connecting(world: World) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mqdlq import lake
-from mqdlq.cli.rules.diff import stored_snapshots
+from mqdlq.cli.rules_diff import stored_snapshots
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Outcome
 from mqdlq.stages.backfill import drop_pruned, merge_snapshots
@@ -113,7 +113,7 @@ def test_rules_are_compared_over_taken_snapshots_only(
 ) -> None:
     newest = taken(world)
     backfilled(world)
-    monkeypatch.setattr("mqdlq.cli.rules.diff.datetime", _Now)
+    monkeypatch.setattr("mqdlq.cli.output.datetime", _Now)
 
     stored = stored_snapshots((), timedelta(days=1))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mqdlq.cli import app
+from mqdlq.local import foreground
 from tests.support.restorations import DISCARD, discard, restore_and_count
 from tests.support.world import World
 
@@ -146,20 +146,19 @@ def test_an_invalid_selection_is_refused(
 def test_a_restoration_becomes_a_run_of_the_dag(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command replaces itself by the process that runs the DAG, with params as JSON."""
     monkeypatch.setenv("MQDLQ_RULES_DIR", str(world.directory))
     (world.directory / "night.rules").write_text("ACTION(IGNORE)\n")
     (world.directory / "night.yaml").write_text("connection: mq\nrules: night.rules\n")
-    became: list[list[str]] = []
-    monkeypatch.setattr(os, "execv", lambda _, words: became.append(words))
+    runs: list[tuple[str, dict[str, object]]] = []
+    monkeypatch.setattr(foreground, "run", lambda *given: runs.append(given))
 
     given = ("--run", "r1", "--message", "ab" * 32, "--reason", "2053", "--to-queue", "Q")
     said(world, "run", "night", *given, "--no-header", "--again", "--dry-run")
     refused = said(world, "run", "day")
 
-    ((*_, module, name, conf),) = became
-    assert (module, name) == ("mqdlq.local.foreground", "restore")
-    assert json.loads(conf) == {
+    ((name, conf),) = runs
+    assert name == "restore"
+    assert conf == {
         "handler": "night",
         "header": False,
         "run": "r1",

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import click
 
-from mqdlq.cli.parameters import Option
-from mqdlq.cli.rules.diff import USAGE, Since, Snapshots, stored_snapshots
+from mqdlq.cli.commands import Option
+from mqdlq.cli.output import refusing
+from mqdlq.cli.rules_diff import Since, Snapshots, stored_snapshots
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.model import QueueKind
-from mqdlq.rules import RulesError, check
+from mqdlq.rules import RulesError, parse
 from mqdlq.tools.rule_suggestions import draft_table, rank_causes
 from mqdlq.words import count
 
@@ -46,18 +47,12 @@ def suggest(
     """
     if not snapshots and not back:
         raise click.BadParameter("name snapshots by --snapshot, or say how far back by --since")
-    try:
+    with refusing(LakeError, RulesError, prefix=""):
         stored = _of_dead_letter_queues(snapshots or (), back)
         text = draft_table(
             *rank_causes(stored, at_most), snapshots=len(stored), parking_queue=parking_queue
         )
-    except LakeError as error:
-        click.echo(error, err=True)
-        raise SystemExit(USAGE) from None
-    found = check(text.encode(), "<draft>")
-    if found.table is None:
-        click.echo(RulesError(found.diagnostics), err=True)
-        raise SystemExit(USAGE)
+        parse(text, "<draft>")
     click.echo(text, nl=False)
 
 

@@ -8,7 +8,8 @@ from typing import Annotated, BinaryIO
 import click
 
 from mqdlq.cli import files
-from mqdlq.cli.parameters import Argument, Option
+from mqdlq.cli.commands import Argument, Option
+from mqdlq.cli.output import refusing
 from mqdlq.handlers import to_table, to_yaml
 from mqdlq.rules import RulesError, format_table
 
@@ -87,9 +88,6 @@ def convert(
       mqdlq rules convert --to yaml include/rules/demo.rules
     """
     data, name = file.read(), files.name_of(file)
-    try:
+    with refusing(RulesError, code=1, prefix=""):
         converted = to_yaml(data, name) if to is Form.YAML else to_table(data, name)
-    except RulesError as error:
-        click.echo(error, err=True)
-        raise SystemExit(1) from None
     click.echo(files.encoded(converted), nl=False)

@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import click
+from rich.table import Table
+from rich.text import Text
 
 from mqdlq import directories, lake
-from mqdlq.causes import COLUMNS, count_causes
-from mqdlq.cli.console import console
-from mqdlq.cli.files import Format
-from mqdlq.cli.parameters import Argument, Option
-from mqdlq.cli.snapshots.causes import causes_as_json, causes_table
-from mqdlq.errors import MqDlqError
+from mqdlq.causes import COLUMNS, CountedCause, count_causes
+from mqdlq.cli.commands import Argument, Option
+from mqdlq.cli.output import (
+    Format,
+    Output,
+    console,
+    now,
+    refusal,
+    refusing,
+    titled_table,
+    write_json,
+)
+from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
 from mqdlq.model import Outcome
 from mqdlq.stages.retention import find_reasons_to_keep, prune_snapshots
-from mqdlq.words import moment, place, visible
+from mqdlq.stages.snapshot.capture import read_payloads
+from mqdlq.words import (
+    cause_in_words,
+    destination_of,
+    moment,
+    period,
+    place,
+    reason_in_words,
+    visible,
+)
 
-USAGE: Final = 2
-Output = Annotated[Format, Option("--format", help="How to write it.")]
+_MOST_CAUSES: Final = 12
+Name = Annotated[str, Argument(metavar="ID|DIR", help="A snapshot, by its id or its directory.")]
 
 
 def list_snapshots(output: Output = Format.TEXT) -> None:
@@ -37,28 +56,18 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
       mqdlq snapshots list
       mqdlq snapshots list --format json
     """
-    try:
-        found = lake.finished_snapshots(directories.lake())
-        with open_ledger(create=bool(found)) as ledger:
-            now = datetime.now(UTC)  # noqa: TID251 (an entry point)
-            kept = find_reasons_to_keep(found, ledger, now)
-    except MqDlqError as error:
-        raise _failure(error) from None
+    found = lake.finished_snapshots(directories.lake())
+    with open_ledger(create=bool(found)) as ledger:
+        kept = find_reasons_to_keep(found, ledger, now())
     if output is Format.JSON:
-        listed = [_as_json(one, kept) for one in found]
-        click.echo(json.dumps({"snapshots": listed}, indent=2))
+        write_json({"snapshots": [_as_json(one, kept) for one in found]})
     elif not found:
         click.echo(f"no snapshots in {directories.lake()}")
     else:
         click.echo("\n".join(_listed(found, kept)))
 
 
-def show(
-    snapshot: Annotated[
-        str, Argument(metavar="ID|DIR", help="A snapshot, by its id or its directory.")
-    ],
-    output: Output = Format.TEXT,
-) -> None:
+def show(snapshot: Name, output: Output = Format.TEXT) -> None:
     """Implement `mqdlq snapshots show`.
 
     The messages are counted by cause. Queues with generated names are one destination, such as
@@ -67,18 +76,12 @@ def show(
     For example:
       mqdlq snapshots show 20261121T120000Z-1a2b3c4d
     """
-    try:
-        found = Snapshot.named(directories.lake(), snapshot)
-        causes = count_causes(lake.whole_rows(found.directory, COLUMNS))
-        settled = _settled(found.directory)
-    except MqDlqError as error:
-        raise _failure(error) from None
+    found = Snapshot.named(directories.lake(), snapshot)
+    causes = count_causes(lake.whole_rows(found.directory, COLUMNS))
+    settled = _settled(found.directory)
     if output is Format.JSON:
-        shown = _as_json(found, {}) | {
-            "causes": causes_as_json(causes),
-            "settled_outcomes": dict(settled),
-        }
-        click.echo(json.dumps(shown, indent=2))
+        counted = {"causes": causes_as_json(causes), "settled_outcomes": dict(settled)}
+        write_json(_as_json(found, {}) | counted)
         return
     click.echo("\n".join(_facts(found, settled)))
     if causes:
@@ -108,28 +111,24 @@ def prune(
       mqdlq snapshots prune --keep 20 --keep-days 30
     """
     if keep is None and keep_days is None:
-        click.echo("mqdlq: say how many to keep: --keep N, --keep-days D, or both", err=True)
-        raise SystemExit(USAGE)
-    try:
-        is_lake = bool(lake.finished_snapshots(directories.lake()))
-        with open_ledger(create=is_lake) as ledger:
-            removed, kept = prune_snapshots(
-                directories.lake(),
-                ledger=ledger,
-                now=datetime.now(UTC),  # noqa: TID251 (an entry point)
-                keep=keep,
-                keep_for=None if keep_days is None else timedelta(days=keep_days),
-                is_dry_run=dry_run,
-            )
-    except MqDlqError as error:
-        raise _failure(error) from None
+        raise refusal("mqdlq: say how many to keep: --keep N, --keep-days D, or both")
+    is_lake = bool(lake.finished_snapshots(directories.lake()))
+    with open_ledger(create=is_lake) as ledger:
+        removed, kept = prune_snapshots(
+            directories.lake(),
+            ledger=ledger,
+            now=now(),
+            keep=keep,
+            keep_for=None if keep_days is None else timedelta(days=keep_days),
+            is_dry_run=dry_run,
+        )
     if output is Format.JSON:
         document = {
             "removed": [one.manifest.snapshot_id for one in removed],
             "kept": [{"snapshot_id": o.manifest.snapshot_id, "why": why} for o, why in kept],
             "dry_run": dry_run,
         }
-        click.echo(json.dumps(document, indent=2))
+        write_json(document)
         return
     word = "would be removed" if dry_run else "removed"
     for one in removed:
@@ -140,9 +139,75 @@ def prune(
         click.echo(f"nothing {word}")
 
 
-def _failure(error: MqDlqError) -> SystemExit:
-    click.echo(f"mqdlq: {error}", err=True)
-    return SystemExit(1)
+def write_payload(
+    snapshot: Name,
+    to: Annotated[
+        Path, Option(help="The directory to write to; it is created if it does not exist.")
+    ],
+    message: Annotated[
+        list[int] | None,
+        Option(
+            metavar="NUMBER", help="Only this message, by its number in the snapshot; repeatable."
+        ),
+    ] = None,
+    key_connection: Annotated[
+        str | None,
+        Option(help="The Airflow connection with the key, where the payload is encrypted."),
+    ] = None,
+) -> None:
+    """Implement `mqdlq snapshots payload`.
+
+    Each body goes to a file NUMBER.bin that only you can read, as it was on the queue and in its
+    own character set. Existing files are not replaced. The payload of a settled message is in the
+    earlier snapshot that holds its full row.
+
+    For example:
+      mqdlq snapshots payload 20261121T120000Z-1a2b3c4d --message 65 --to bodies
+    """
+    with refusing(OSError, code=1):
+        directory = snapshot.rstrip("/")
+        if "/" not in directory:
+            directory = lake.find_snapshot(directories.lake(), directory)
+        written = _write(directory, to, message or (), _keys(key_connection))
+    click.echo(f"{written} payloads written to {to}")
+
+
+def _write(directory: str, to: Path, wanted: Sequence[int], keys: dict[str, bytes]) -> int:
+    """Write the payloads; raise `LakeError` where one that is wanted was never captured."""
+    manifest = lake.read_manifest(directory)
+    if manifest.payload == "none":
+        raise LakeError(
+            "MQDLQ-915",
+            f"{directory} has no payload, as the handler's `payload` was none when it was taken",
+        )
+    to.mkdir(mode=0o700, parents=True, exist_ok=True)
+    missing, written = set(wanted), 0
+    for browse_seq, payload in read_payloads(directory, keys):
+        if wanted and browse_seq not in missing:
+            continue
+        missing.discard(browse_seq)
+        options = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(to / f"{browse_seq}.bin", options, 0o600), "wb") as file:
+            file.write(payload)
+        written += 1
+    if missing:
+        elsewhere = f"; try {', '.join(manifest.refers_to)}" if manifest.refers_to else ""
+        raise LakeError(
+            "MQDLQ-916",
+            f"{directory} has no payload of message {', '.join(map(str, sorted(missing)))}"
+            f"{elsewhere}",
+        )
+    return written
+
+
+def _keys(conn_id: str | None) -> dict[str, bytes]:
+    """Return the keys a connection of this Airflow holds, none without a connection."""
+    if conn_id is None:
+        return {}
+    # Airflow takes seconds to import, and only an encrypted payload needs it.
+    from mqdlq.airflow.hooks.payload_keys import payload_keys  # noqa: PLC0415
+
+    return payload_keys(conn_id)
 
 
 def _settled(directory: str) -> Counter[str]:
@@ -226,3 +291,41 @@ def _bytes(number: int) -> str:
     if number < 1 << 20:
         return f"{number / 1024:.1f} KiB"
     return f"{number / (1 << 20):,.1f} MiB"
+
+
+def causes_table(causes: Sequence[CountedCause]) -> Table:
+    """Return the largest causes, a row to each; the rest are counted in one."""
+    table = titled_table("Why they are here", "Messages", "Reason", "Destination", "Dead-lettered")
+    for counted in causes[:_MOST_CAUSES]:
+        cause = counted.cause
+        is_of_dead_letters = cause.is_of_dead_letters
+        table.add_row(
+            f"{counted.messages:,}",
+            Text(reason_in_words(cause.reason) if is_of_dead_letters else cause_in_words(cause)),
+            Text(destination_of(cause, counted.queues)),
+            period(counted.first_at, counted.last_at),
+        )
+    if rest := causes[_MOST_CAUSES:]:
+        messages = sum(cause.messages for cause in rest)
+        table.add_row(f"{messages:,}", f"{len(rest):,} more causes", "", "")
+    return table
+
+
+def causes_as_json(causes: Sequence[CountedCause]) -> list[dict[str, Any]]:
+    """Return causes as JSON values."""
+    return [
+        {
+            "cause_id": counted.cause.cause_id,
+            "class": counted.cause.cls,
+            "reason": counted.cause.reason,
+            "reason_text": counted.cause.reason_text,
+            "kind": counted.cause.kind.value,
+            "dest_q_name": counted.cause.dest_q_name,
+            "dest_q_mgr_name": counted.cause.dest_q_mgr_name,
+            "queues": counted.queues,
+            "messages": counted.messages,
+            "first_at": counted.first_at.isoformat() if counted.first_at else None,
+            "last_at": counted.last_at.isoformat() if counted.last_at else None,
+        }
+        for counted in causes
+    ]

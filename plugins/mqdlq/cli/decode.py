@@ -1,17 +1,17 @@
-"""Draw the chain of headers of a decoded message as text."""
+"""The command `mqdlq decode`: show what a message is, and its headers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, BinaryIO, Final
 
 import click
 
 from mqdlq import constants
-from mqdlq.cli.files import Format, name_of
-from mqdlq.cli.parameters import Argument, Option
+from mqdlq.cli.commands import Argument, Option
+from mqdlq.cli.files import name_of
+from mqdlq.cli.output import Format, Output, refusing
 from mqdlq.errors import PasteError
 from mqdlq.headers import ChainedHeader, Description, MessageDescriptor, describe
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, replace_undecodable
@@ -63,7 +63,7 @@ def _chain(message: PastedMessage, found: Description, show_payload: bool) -> It
     corners = iter("┬" + "┼" * len(found.headers))
     if message.descriptor:
         yield _line("", next(corners), "MQMD")
-        yield from _descriptor(message.descriptor)
+        yield from _fields(descriptor_fields(message.descriptor), None)
     for header in found.headers:
         about = f"{header.structure}, {_written(header)}"
         yield _line(str(header.offset), next(corners), about)
@@ -82,10 +82,6 @@ def _written(header: ChainedHeader) -> str:
     endian = "little-endian" if order is ByteOrder.LITTLE else "big-endian"
     ccsid = "no CCSID stated" if header.ccsid in SPECIAL_CCSIDS else f"CCSID {header.ccsid}"
     return f"{_bytes(header.length)}, {endian}, {ccsid}"
-
-
-def _descriptor(descriptor: MessageDescriptor) -> Iterator[str]:
-    return _fields(descriptor_fields(descriptor), None)
 
 
 def _fields(fields: tuple[HeaderField, ...], start: int | None) -> Iterator[str]:
@@ -151,18 +147,7 @@ def _dump(body: bytes, offset: int) -> Iterator[str]:
 
 # The command `mqdlq decode`: show the headers of a message.
 
-_FORMAT: Final = "MQDEAD"
-_ENCODING: Final = 546
-_CCSID: Final = 819
-
-
-@dataclass(frozen=True, slots=True)
-class _Stated:
-    """MQMD fields from the options; None for an option that is not given."""
-
-    format: str | None
-    encoding: int | None
-    ccsid: int | None
+_WITHOUT_MQMD: Final = MessageDescriptor(encoding=546, coded_char_set_id=819, format="MQDEAD")
 
 
 def decode(
@@ -177,17 +162,22 @@ def decode(
     *,
     md_format: Annotated[
         str | None,
-        Option(metavar="F", help=f"MQMD.Format; {_FORMAT} where the input has no MQMD."),
+        Option(
+            metavar="F", help=f"MQMD.Format; {_WITHOUT_MQMD.format} where the input has no MQMD."
+        ),
     ] = None,
     md_encoding: Annotated[
         int | None,
-        Option(metavar="N", help=f"MQMD.Encoding; {_ENCODING} where it has none."),
+        Option(metavar="N", help=f"MQMD.Encoding; {_WITHOUT_MQMD.encoding} where it has none."),
     ] = None,
     md_ccsid: Annotated[
         int | None,
-        Option(metavar="N", help=f"MQMD.CodedCharSetId; {_CCSID} where it has none."),
+        Option(
+            metavar="N",
+            help=f"MQMD.CodedCharSetId; {_WITHOUT_MQMD.coded_char_set_id} where it has none.",
+        ),
     ] = None,
-    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Output = Format.TEXT,
     show_payload: Annotated[
         bool, Option("--show-payload", help="Show the payload, too, not only its length.")
     ] = False,
@@ -202,37 +192,22 @@ def decode(
       mqdlq qm browse QM1 SYSTEM.DEAD.LETTER.QUEUE --format json | mqdlq decode -
       mqdlq decode dump.txt --format json
     """
-    stated = _Stated(md_format, md_encoding, md_ccsid)
-    try:
+    with refusing(PasteError, code=1, prefix=""):
         messages = read_pasted(as_text(file.read()), name_of(file))
-    except PasteError as error:
-        click.echo(error, err=True)
-        raise SystemExit(1) from None
     for number, message in enumerate(messages):
-        found = _described(message, stated)
+        md = message.descriptor or _WITHOUT_MQMD
+        found = describe(
+            message.body,
+            message.total_length,
+            encoding=md.encoding if md_encoding is None else md_encoding,
+            ccsid=md.coded_char_set_id if md_ccsid is None else md_ccsid,
+            format=md.format if md_format is None else md_format,
+            msg_flags=md.msg_flags,
+        )
         if output is Format.JSON:
             click.echo(json.dumps(_as_json(message, found, show_payload)))
         else:
             click.echo("\n" * bool(number) + drawn(message, found, show_payload))
-
-
-def _described(message: PastedMessage, stated: _Stated) -> Description:
-    md = message.descriptor
-    encoding, ccsid, md_format = stated.encoding, stated.ccsid, stated.format
-    if encoding is None:
-        encoding = md.encoding if md else _ENCODING
-    if ccsid is None:
-        ccsid = md.coded_char_set_id if md else _CCSID
-    if md_format is None:
-        md_format = md.format if md else _FORMAT
-    return describe(
-        message.body,
-        message.total_length,
-        encoding=encoding,
-        ccsid=ccsid,
-        format=md_format,
-        msg_flags=md.msg_flags if md else 0,
-    )
 
 
 def _as_json(message: PastedMessage, found: Description, show_payload: bool) -> dict[str, Any]:

@@ -1,12 +1,11 @@
-"""Render the matrix of changed actions of two rules tables as an HTML page."""
+"""The command `mqdlq rules diff`: compare what two rules tables mean and do."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
@@ -15,8 +14,9 @@ import click
 from jinja2 import Environment
 
 from mqdlq import directories, lake
+from mqdlq.cli.commands import Argument, Option
 from mqdlq.cli.files import QueueKindOption, name_of, parse_table
-from mqdlq.cli.parameters import Argument, Option
+from mqdlq.cli.output import now, refusing, write_json
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.model import QueueKind
@@ -102,7 +102,6 @@ def diff_page(names: tuple[str, str], lines: Sequence[str], asked: Treatments | 
 
 # The command `mqdlq rules diff`: compare two rules tables.
 
-USAGE = 2
 HERE_UP_TO: Final = 10_000
 """Messages that are compared without Spark, whose start alone takes longer."""
 
@@ -172,7 +171,7 @@ def diff(
       mqdlq rules diff old.rules include/rules/demo.rules
       mqdlq rules diff old.rules include/rules/demo.rules --since 30d
     """
-    try:
+    with refusing(RulesError, LakeError, prefix=""):
         before, after = parse_table(old, queue_kind), parse_table(new, queue_kind)
         asked = None
         if snapshots or back:
@@ -183,12 +182,9 @@ def diff(
             from mqdlq.evaluation.differences import treatments_in  # noqa: PLC0415 (Arrow's functions)
 
             asked = treatments_in(before, after, stored, _submit if in_spark else None)
-    except (RulesError, LakeError) as error:
-        click.echo(error, err=True)
-        raise SystemExit(USAGE) from None
     found, names = compare(before, after), (name_of(old), name_of(new))
     if output is DiffFormat.JSON:
-        click.echo(json.dumps(_as_json(found, asked), indent=2))
+        write_json(_as_json(found, asked))
     elif output is DiffFormat.HTML:
         click.echo(diff_page(names, _as_text(names, found, None), asked), nl=False)
     else:
@@ -212,12 +208,12 @@ def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> li
     """Return the snapshots named and those taken so far back; raise `LakeError` if none."""
     places = {Snapshot.named(directories.lake(), snapshot).directory for snapshot in named}
     if back:
-        now = datetime.now(UTC)  # noqa: TID251 (an entry point)
+        since_then = now() - back
         found = lake.finished_snapshots(directories.lake())
         places |= {
             one.directory
             for one in found
-            if one.manifest.taken_at >= now - back and not one.manifest.put_together_from
+            if one.manifest.taken_at >= since_then and not one.manifest.put_together_from
         }
     if not places:
         raise LakeError(

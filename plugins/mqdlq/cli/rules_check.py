@@ -1,8 +1,7 @@
-"""Write the findings in rules tables as a SARIF 2.1.0 log for code scanners."""
+"""The command `mqdlq rules check`: rules tables and handlers, checked without connecting."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,8 +13,9 @@ from urllib.parse import quote
 
 import click
 
+from mqdlq.cli.commands import Argument, Option
 from mqdlq.cli.files import STANDARD_INPUT, YAML, review_table
-from mqdlq.cli.parameters import Argument, Option
+from mqdlq.cli.output import write_json
 from mqdlq.directories import check_input
 from mqdlq.rules import CheckResult, Diagnostic, Severity
 
@@ -126,10 +126,10 @@ def check(
     """
     results = _checked(_files(paths))
     if output is CheckFormat.JSON:
-        click.echo(json.dumps({"files": [_as_json(result) for result in results]}, indent=2))
+        write_json({"files": [_as_json(result) for result in results]})
     elif output is CheckFormat.SARIF:
         found = (diagnostic for result in results for diagnostic in result.diagnostics)
-        click.echo(json.dumps(sarif_log(found), indent=2))
+        write_json(sarif_log(found))
     else:
         for result in results:
             click.echo(_as_text(result))

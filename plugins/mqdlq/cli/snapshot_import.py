@@ -13,27 +13,19 @@ from typing import Annotated, Any, BinaryIO, Final
 import click
 
 from mqdlq import directories, lake
-from mqdlq.cli.files import YAML, Format, name_of, review_table
-from mqdlq.cli.parameters import Argument, Option
+from mqdlq.cli.commands import Argument, Option
+from mqdlq.cli.files import YAML, name_of, review_table
+from mqdlq.cli.output import Format, Output, now, refusing
 from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError, PasteError
 from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowsedMessage
-from mqdlq.rules import RulesError, freeze, table_with
+from mqdlq.rules import RulesError, RulesTable, freeze, table_with
 from mqdlq.stages.snapshot.rows import PropertyMatches
 from mqdlq.tools.dumps import PastedMessage, as_text, read_pasted
 
 _NAME_LENGTH: Final = 48
 _REHEARSAL: Final = "imported, for rehearsals only: a run takes its own snapshot"
-
-
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """A rules table for the manifest, "" if it is not given."""
-
-    digest: str
-    text: str
-    queue_kind: QueueKind = QueueKind.DEAD_LETTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ def import_snapshot(
             help="When the messages were dumped, as 2026-11-21T12:00:00Z; now, if not given.",
         ),
     ] = None,
-    output: Annotated[Format, Option("--format", help="How to write it.")] = Format.TEXT,
+    output: Output = Format.TEXT,
 ) -> None:
     """Implement `mqdlq snapshots import`.
 
@@ -82,38 +74,46 @@ def import_snapshot(
     For example:
       mqdlq snapshots import --queue-manager QM1 --queue DLQ dump.txt
     """
-    try:
-        at = datetime.now(UTC) if taken_at is None else taken_at.replace(tzinfo=UTC)  # noqa: TID251 (an entry point)
-        place = _checked_names(queue_manager, queue)
-        frozen = _frozen(rules)
+    with refusing(MqDlqError, code=1, prefix=""):
+        _check_names(queue_manager, queue)
+        at = now() if taken_at is None else taken_at.replace(tzinfo=UTC)
+        table, text = _frozen(rules)
         found = [_read(paste) for paste in pastes]
-        manifest, directory = _written(place, found, at, frozen)
-    except MqDlqError as error:
-        click.echo(error, err=True)
-        raise SystemExit(1) from None
+        snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+        with lake.SnapshotWriter(directories.lake(), queue_manager, queue, snapshot_id) as writer:
+            for row in _rows(found, at, PropertyMatches(table_with(text, "PROPERTY"))):
+                writer.write(row)
+            manifest = writer.finish(
+                taken_at=at,
+                taken_by=directories.account(),
+                rules_digest=table.digest if table else "",
+                rules_text=text,
+                queue_kind=table.queue_kind if table else QueueKind.DEAD_LETTER,
+                imported_from=tuple(paste.described() for paste in found),
+            )
     if output is Format.JSON:
-        shown = {"snapshot_id": manifest.snapshot_id, "directory": directory}
+        shown = {"snapshot_id": manifest.snapshot_id, "directory": writer.directory}
         click.echo(json.dumps(shown | {"messages": manifest.messages}))
         return
-    click.echo(f"snapshot {manifest.snapshot_id}: {manifest.messages} messages in {directory}")
+    click.echo(
+        f"snapshot {manifest.snapshot_id}: {manifest.messages} messages in {writer.directory}"
+    )
     click.echo(_REHEARSAL)
 
 
-def _checked_names(*names: str) -> tuple[str, str]:
+def _check_names(*names: str) -> None:
     for name in names:
         if not 0 < len(name) <= _NAME_LENGTH:
             raise LakeError(
                 "MQDLQ-914",
                 f"{name!r} is not a name of a queue or queue manager; expected 1 to 48 characters",
             )
-    queue_manager, queue = names
-    return queue_manager, queue
 
 
-def _frozen(file: BinaryIO | None) -> _Rules:
+def _frozen(file: BinaryIO | None) -> tuple[RulesTable | None, str]:
     """Return a table as a run would freeze it: a file as it is, YAML as its canonical print."""
     if file is None:
-        return _Rules("", "")
+        return None, ""
     data, name = file.read(), name_of(file)
     result = review_table(data, name)
     if result.table is None:
@@ -122,8 +122,7 @@ def _frozen(file: BinaryIO | None) -> _Rules:
         text = "" if name.endswith(YAML) else data.decode("utf-8")
     except UnicodeDecodeError:
         text = ""
-    table = result.table
-    return _Rules(table.digest, text or freeze(table), table.queue_kind)
+    return result.table, text or freeze(result.table)
 
 
 def _read(file: BinaryIO) -> _Paste:
@@ -134,24 +133,6 @@ def _read(file: BinaryIO) -> _Paste:
             raise PasteError(message.line, "this message has no MQMD; a snapshot needs it", name)
         messages.append((message.descriptor, message))
     return _Paste(name, sha256(data).hexdigest(), tuple(messages))
-
-
-def _written(
-    place: tuple[str, str], pastes: list[_Paste], at: datetime, rules: _Rules
-) -> tuple[lake.SnapshotManifest, str]:
-    snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-    with lake.SnapshotWriter(directories.lake(), *place, snapshot_id) as writer:
-        for row in _rows(pastes, at, PropertyMatches(table_with(rules.text, "PROPERTY"))):
-            writer.write(row)
-        manifest = writer.finish(
-            taken_at=at,
-            taken_by=directories.account(),
-            rules_digest=rules.digest,
-            rules_text=rules.text,
-            queue_kind=rules.queue_kind,
-            imported_from=tuple(paste.described() for paste in pastes),
-        )
-    return manifest, writer.directory
 
 
 def _rows(pastes: list[_Paste], at: datetime, matches: PropertyMatches) -> Iterator[dict[str, Any]]:

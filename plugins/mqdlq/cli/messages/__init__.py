@@ -1,1 +1,0 @@
-"""The commands that show single messages: `mqdlq explain` and `mqdlq decode`."""
