@@ -56,62 +56,68 @@ class Verb(StrEnum):
 
     RETRY = (
         "retry",
+        Action.RETRY,
         "Retry",
         "each message is put to its own destination, in one attempt; it stays if the put fails",
         "A delivered message cannot be taken back: its application may read it at once.",
     )
     FORWARD = (
         "forward",
+        Action.FWD,
         "Forward",
         "each message is put to the queue you name; it stays if the put fails",
         "It cannot be undone: no copy is made, and an application may read the message at once.",
     )
     DISCARD = (
         "discard",
+        Action.DISCARD,
         "Discard",
         "each message is copied to the archive, and then removed from the queue",
         "It can be undone with Restore, as long as the archive keeps the copies.",
     )
     RESTORE = (
         "restore",
+        None,
         "Restore",
         "the archive copy of each message is put on a queue, and also stays in the archive",
         "To undo it, act on the restored messages, before an application or a run takes them.",
     )
     LEAVE = (
         "leave",
+        Action.IGNORE,
         "Leave",
         "each message stays on the queue; the run records that you left it there",
         "Nothing is moved, so there is nothing to undo.",
     )
 
+    action: Action | None
     words: str
     effect: str
     undo: str
 
-    def __new__(cls, value: str, words: str = "", effect: str = "", undo: str = "") -> Self:
+    def __new__(
+        cls,
+        value: str,
+        action: Action | None = None,
+        words: str = "",
+        effect: str = "",
+        undo: str = "",
+    ) -> Self:
         """Create a member from its declaration; a lookup has the value only."""
         member = str.__new__(cls, value)
-        member._value_ = value
+        member._value_, member.action = value, action
         member.words, member.effect, member.undo = words, effect, undo
         return member
 
     @property
+    def moves(self) -> bool:
+        """Whether messages leave the dead-letter queue."""
+        return self.action not in {None, Action.IGNORE}
+
+    @property
     def guarded(self) -> GuardedAction | None:
         """The action as the guard of second persons names it, None for one that it never guards."""
-        return {
-            Verb.RETRY: GuardedAction.RETRY,
-            Verb.FORWARD: GuardedAction.FWD,
-            Verb.DISCARD: GuardedAction.DISCARD,
-        }.get(self)
-
-
-_VERBS: Final[Mapping[Action, Verb]] = {
-    Action.RETRY: Verb.RETRY,
-    Action.FWD: Verb.FORWARD,
-    Action.DISCARD: Verb.DISCARD,
-    Action.IGNORE: Verb.LEAVE,
-}
+        return GuardedAction[self.action.name] if self.action and self.moves else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +140,8 @@ class AskedAction:
             manager = f" FWDQM('{self.to_queue_manager}')" if self.to_queue_manager else ""
             header = "YES" if self.header else "NO"
             return f"ACTION(FWD) FWDQ('{self.to_queue}'){manager} HEADER({header})"
-        return {
-            Verb.RETRY: "ACTION(RETRY) RETRY(1)",
-            Verb.DISCARD: "ACTION(DISCARD)",
-            Verb.LEAVE: "ACTION(IGNORE)",
-        }.get(self.verb, "")
-
-    @property
-    def needs_dead_letter(self) -> bool:
-        """Whether only a message with a valid MQDLH can be acted on so."""
-        return self.verb is Verb.RETRY
-
-    @property
-    def moves(self) -> bool:
-        """Whether messages leave the dead-letter queue."""
-        return self.verb in {Verb.RETRY, Verb.FORWARD, Verb.DISCARD}
+        tries = " RETRY(1)" if self.verb is Verb.RETRY else ""
+        return f"ACTION({self.verb.action}){tries}" if self.verb.action else ""
 
     def parameters(self) -> dict[str, str]:
         """Return the query parameters that `parse_action` reads."""
@@ -172,9 +165,8 @@ def parse_action(given: Mapping[str, str]) -> AskedAction | None:
     value = given.get("action", "").strip()
     if not value:
         return None
-    if value not in [str(one) for one in Verb]:
-        known = ", ".join(Verb)
-        raise ActionError("action", f"found {value[:40]!r}", f"one of {known}")
+    if value not in [*map(str, Verb)]:
+        raise ActionError("action", f"found {value[:40]!r}", f"one of {', '.join(Verb)}")
     verb = Verb(value)
     repair = _repair(given) if verb in {Verb.RETRY, Verb.FORWARD} else None
     if verb not in {Verb.FORWARD, Verb.RESTORE}:
@@ -223,7 +215,7 @@ def action_of_rule(rule: Rule) -> AskedAction | None:
     A RETRY becomes one attempt. A rule that puts with the authority of a message's user, or takes
     its target from the message, has no such action.
     """
-    verb = _VERBS[rule.action]
+    verb = next(verb for verb in Verb if verb.action is rule.action)
     if verb in {Verb.RETRY, Verb.FORWARD} and rule.put_authority is not PutAuthority.DEF:
         return None
     if verb is not Verb.FORWARD:
@@ -327,14 +319,18 @@ def find_candidates(selection: Selection, asked: AskedAction, sources: Sources) 
     first = found[0]
     now = sources.clock()
     keys = [one.message_key for one in found]
-    leased = sources.ledger.run_lists.leased(first.queue_manager, first.queue, keys, now)
-    holds = [hold for hold in sources.ledger.holds.all() if asked.moves]
+    leases = sources.ledger.run_lists.leased(first.queue_manager, first.queue, keys, now)
+    leased = {
+        key: f"run {run_id} has it at the moment: wait until that run ends"
+        for key, run_id in leases.items()
+    }
+    holds = [hold for hold in sources.ledger.holds.all() if asked.verb.moves]
     candidates = [
         _candidate(
             one,
             _queue_obstacle(one, first)
             or _state_obstacle(one, asked, now)
-            or _run_obstacle(one, leased)
+            or leased.get(one.message_key, "")
             or _hold_obstacle(one, holds),
         )
         for one in found
@@ -402,10 +398,9 @@ def _with_changes(
     if row is None or one.cls not in {MessageClass.DEAD_LETTER, MessageClass.NO_DLH}:
         return replace(candidate, obstacle="its MQDLH is not valid, so that it is not repaired")
     is_retry = asked.verb is Verb.RETRY
-    target_q = one.dest_q_name if is_retry else asked.to_queue
-    target_q_mgr = one.dest_q_mgr_name if is_retry else asked.to_queue_manager
+    target = candidate.target if is_retry else (asked.to_queue, asked.to_queue_manager)
     action = Action.RETRY if is_retry else Action.FWD
-    step = Step(1, 1, action, target_q, target_q_mgr, False, PutAuthority.DEF, 1)
+    step = Step(1, 1, action, *target, False, PutAuthority.DEF, 1)
     changes = find_changes(asked.repair, step, one.queue_manager, row)
     if changes.refusal:
         return replace(candidate, obstacle=changes.refusal.words)
@@ -430,14 +425,9 @@ def _state_obstacle(one: FoundMessage, asked: AskedAction, now: datetime) -> str
         return f"it is not on the queue any more: {how}"
     if one.expires_at is not None and one.expires_at <= now:
         return f"it expired at {moment(one.expires_at)}"
-    if asked.needs_dead_letter and one.cls is not MessageClass.DEAD_LETTER:
+    if asked.verb is Verb.RETRY and one.cls is not MessageClass.DEAD_LETTER:
         return "it has no valid MQDLH, which names its destination: forward, discard or leave it"
     return ""
-
-
-def _run_obstacle(one: FoundMessage, leased: dict[str, str]) -> str:
-    run_id = leased.get(one.message_key)
-    return f"run {run_id} has it at the moment: wait until that run ends" if run_id else ""
 
 
 def _hold_obstacle(one: FoundMessage, holds: list[Hold]) -> str:
@@ -612,19 +602,11 @@ def build_preview(
     )
 
 
-_ACTIONS: Final = {
-    Verb.RETRY: Action.RETRY,
-    Verb.FORWARD: Action.FWD,
-    Verb.DISCARD: Action.DISCARD,
-    Verb.LEAVE: Action.IGNORE,
-}
-
-
 def _guards(
     asked: AskedAction, ready: Sequence[Candidate], handler: Handler, sources: Sources
 ) -> tuple[str, ...]:
     """Return what the guards of the handler will ask about the action, as far as is known now."""
-    if not ready or asked.verb not in _ACTIONS:
+    if not ready or asked.verb.action is None:
         return ()
     place = (handler.name, ready[0].queue_manager, ready[0].queue)
     newest = sources.ledger.handled_queues.newest_run(*place)
@@ -633,7 +615,9 @@ def _guards(
         return ()
     run = replace(newest, run_id="", rules_digest="", dry_run=False, repair="")
     messages = sum(one.number for one in ready)
-    moves = PlannedMoves(messages if asked.moves else 0, Counter({_ACTIONS[asked.verb]: messages}))
+    moves = PlannedMoves(
+        messages if asked.verb.moves else 0, Counter({asked.verb.action: messages})
+    )
     if asked.verb is Verb.FORWARD:
         moves.targets = {(asked.to_queue, asked.to_queue_manager)}
     elif asked.verb is Verb.RETRY:

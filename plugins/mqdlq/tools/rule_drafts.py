@@ -11,20 +11,25 @@ from typing import Final
 
 from mqdlq import lake
 from mqdlq.causes import Cause
-from mqdlq.lake import Snapshot
+from mqdlq.errors import LakeError
+from mqdlq.evaluation.differences import Treatments, treatments_in
+from mqdlq.lake import Snapshot, snapshot_stands
+from mqdlq.ledger.tables.runs import TakenSnapshot
 from mqdlq.model import Action
 from mqdlq.rules import (
     Diagnostic,
     Rule,
+    RulesError,
     RulesTable,
     Severity,
-    check,
+    find_unstored,
+    freeze,
     matches,
     matching_rules,
+    parse,
     with_nuls_as_blanks,
 )
 from mqdlq.rules.lint import Code, review, rule_covers
-from mqdlq.tools.backtest import Backtest
 from mqdlq.words import count, period, place, visible
 
 # Describe a proposed change of a rules table for its reviewers.
@@ -64,26 +69,16 @@ def _describe_backtest(tested: Backtest) -> list[str]:
 
 
 def _describe_findings(proposal: Proposal) -> list[str]:
-    new = [one.diagnostic for one in proposal.findings if one.is_new]
-    if not new:
+    if not proposal.new_findings:
         return ["The rules bring no warning of the linter."]
-    lines = ["Warnings of the linter:"]
-    return lines + [f"- line {one.line}: {one.message} [{one.code}]" for one in new]
+    found = [f"- line {one.line}: {one.message} [{one.code}]" for one in proposal.new_findings]
+    return ["Warnings of the linter:", *found]
 
 
 # Insert rules into the text of a rules table, and keep every other line as it is.
 
 _COMMENT: Final = "*"
 _BLANKS: Final = " \t\r\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Insertion:
-    """A table's text with inserted lines: `lines` of them, the first at `line` (from 1)."""
-
-    text: str
-    line: int
-    lines: int
 
 
 def find_place(
@@ -122,9 +117,10 @@ def _covers_one_of(rule: Rule, added: RulesTable) -> bool:
     return any(rule_covers(rule, one) for one in added.rules)
 
 
-def insert_rules(table_text: str, added_text: str, before: Rule | None) -> Insertion:
-    """Insert rules before a rule of a table, or at its end; return the text of the whole table.
+def insert_rules(table_text: str, added_text: str, before: Rule | None) -> tuple[str, int, int]:
+    """Insert rules before a rule of a table, or at its end.
 
+    Return the text of the whole table, and the first and the last of the added lines (from 1).
     The comment lines directly above a rule belong to the rule and stay with it. Comments at the
     beginning of the file belong to the file: the rules follow these comments.
     """
@@ -134,7 +130,7 @@ def insert_rules(table_text: str, added_text: str, before: Rule | None) -> Inser
         lines[-1] += end
     place = len(lines) if before is None else _find_line(lines, before)
     added = [line.rstrip(_BLANKS) + end for line in _lines(added_text)]
-    return Insertion("".join([*lines[:place], *added, *lines[place:]]), place + 1, len(added))
+    return "".join([*lines[:place], *added, *lines[place:]]), place + 1, place + len(added)
 
 
 def diff_tables(name: str, old: str, new: str) -> str:
@@ -163,20 +159,13 @@ def _find_line(lines: list[str], rule: Rule) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A warning about the proposed table; `is_new` if today's table does not have it."""
-
-    diagnostic: Diagnostic
-    is_new: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Proposal:
     """The proposed table as text: `text`, with the added rules from line `first` to line `last`.
 
-    The rules stand before the rule `before` of today's table, or at its end. `diff` is the unified
-    diff from today's table. With extensions, `text` is frozen and no file may have it (ADR 0027):
-    only the added rules are for people.
+    The rules stand before the rule `before` of today's table, or at its end. `new_findings` are the
+    warnings about the table that today's table does not have. `diff` is the unified diff from
+    today's table. With extensions, `text` is frozen and no file may have it (ADR 0027): only the
+    added rules are for people.
     """
 
     table: RulesTable
@@ -184,7 +173,8 @@ class Proposal:
     first: int
     last: int
     before: Rule | None
-    findings: tuple[Finding, ...]
+    new_findings: tuple[Diagnostic, ...]
+    old_findings: tuple[Diagnostic, ...]
     diff: str
 
     @property
@@ -192,13 +182,6 @@ class Proposal:
         """The text of the added rules."""
         lines = self.text.split("\n")[self.first - 1 : self.last]
         return "".join(f"{line}\n" for line in lines)
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedRules:
-    """The errors of added rules; their lines and columns count in the added text."""
-
-    errors: tuple[Diagnostic, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,51 +202,35 @@ def propose(
     stored: Sequence[Snapshot],
     *,
     before: int | None = None,
-) -> Proposal | RejectedRules:
+) -> Proposal:
     """Add rules to a table, and check the result.
 
     `before` is the ordinal of the rule that follows the added rules, 0 for the end of the table;
-    without it, the messages of the snapshots decide (see `find_place`). Raises `LakeError`.
+    without it, the messages of the snapshots decide (see `find_place`). Raises `LakeError`, and
+    RulesError for added rules with errors, whose lines and columns count in the added text.
     """
     added_text = added_text.replace("\r\n", "\n").strip("\n") + "\n"
-    added = check(added_text, "<rule>")
-    if added.table is None:
-        return RejectedRules(_errors(added.diagnostics))
+    added = parse(added_text, "<rule>")
     if before is None:
-        place = find_place(today.table, added.table, stored, nul_as_blank=today.nul_as_blank)
+        place = find_place(today.table, added, stored, nul_as_blank=today.nul_as_blank)
     else:
         place = next((rule for rule in today.table.rules if rule.ordinal == before), None)
-    inserted = insert_rules(today.text, added_text, place)
-    last = inserted.line + inserted.lines - 1
+    text, first, last = insert_rules(today.text, added_text, place)
     queue = {"queue": today.queue, "queue_manager": today.queue_manager}
-    result = review(inserted.text, today.name, today.table.queue_kind, **queue, frozen=True)
+    result = review(text, today.name, today.table.queue_kind, **queue, frozen=True)
     if result.table is None:
-        return RejectedRules(
-            tuple(
-                replace(one, line=one.line - inserted.line + 1)
-                for one in _errors(result.diagnostics)
-            )
-        )
+        errors = (one for one in result.diagnostics if one.severity is Severity.ERROR)
+        raise RulesError(tuple(replace(one, line=one.line - first + 1) for one in errors))
     unchanged = review(today.text, today.name, today.table.queue_kind, **queue, frozen=True)
     known = Counter(map(_identity, unchanged.diagnostics))
-    return Proposal(
-        result.table,
-        inserted.text,
-        inserted.line,
-        last,
-        place,
-        tuple(_findings(result.diagnostics, known)),
-        diff_tables(today.name, today.text, inserted.text),
-    )
-
-
-def _findings(found: Sequence[Diagnostic], known: Counter[tuple[str, str]]) -> list[Finding]:
-    findings = []
-    for diagnostic in found:
+    new: list[Diagnostic] = []
+    old: list[Diagnostic] = []
+    for diagnostic in result.diagnostics:
         identity = _identity(diagnostic)
-        findings.append(Finding(diagnostic, is_new=not known[identity]))
+        (old if known[identity] else new).append(diagnostic)
         known[identity] -= bool(known[identity])
-    return findings
+    diff = diff_tables(today.name, today.text, text)
+    return Proposal(result.table, text, first, last, place, tuple(new), tuple(old), diff)
 
 
 def _identity(diagnostic: Diagnostic) -> tuple[str, str]:
@@ -275,5 +242,73 @@ def _identity(diagnostic: Diagnostic) -> tuple[str, str]:
     return diagnostic.code, "" if is_of_table else diagnostic.source
 
 
-def _errors(found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
-    return tuple(one for one in found if one.severity is Severity.ERROR)
+# Backtest a rules table: what it would have done with the messages of stored snapshots.
+#
+# The comparison is that of `mqdlq rules diff`, in this process. Nothing is written.
+
+MOST_MESSAGES: Final = 50_000
+"""The most messages that are compared while someone waits for a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenSnapshots:
+    """The snapshots of a backtest, the newest first, and each skipped one with why."""
+
+    used: tuple[Snapshot, ...]
+    skipped: tuple[tuple[TakenSnapshot, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """The messages of the chosen snapshots under two tables: today's and the proposed one.
+
+    `unstored` has the comparisons of the tables that not all snapshots have: they match no message
+    there.
+    """
+
+    snapshots: ChosenSnapshots
+    treatments: Treatments
+    unstored: tuple[str, ...] = ()
+
+
+def choose_snapshots(
+    taken: Iterable[TakenSnapshot], *, nul_as_blank: bool = False, most: int = MOST_MESSAGES
+) -> ChosenSnapshots:
+    """Choose the newest snapshots with at most `most` messages in all.
+
+    A snapshot is skipped if it was pruned, is damaged, has too many messages, or compares NULs in
+    another way than `nul_as_blank` says.
+    """
+    used: list[Snapshot] = []
+    skipped: list[tuple[TakenSnapshot, str]] = []
+    messages = 0
+    for one in sorted(taken, key=lambda one: one.taken_at, reverse=True):
+        if not snapshot_stands(one.location):
+            skipped.append((one, "it was pruned"))
+            continue
+        if messages + one.messages > most:
+            skipped.append((one, f"with it, there are more than {most:,} messages"))
+            continue
+        try:
+            snapshot = Snapshot.at(one.location)
+        except LakeError as error:
+            skipped.append((one, error.text))
+            continue
+        if snapshot.manifest.nul_as_blank != nul_as_blank:
+            setting = "nul_as_blank was {}".format("off" if nul_as_blank else "on")
+            skipped.append((one, f"{setting} when it was taken"))
+            continue
+        used.append(snapshot)
+        messages += one.messages
+    return ChosenSnapshots(tuple(used), tuple(skipped))
+
+
+def backtest(today: RulesTable, proposed: RulesTable, snapshots: ChosenSnapshots) -> Backtest:
+    """Compare two tables over snapshots; raise `LakeError` for a damaged one.
+
+    A message that several snapshots hold counts once, as the newest shows it.
+    """
+    texts = [snapshot.manifest.rules_text for snapshot in snapshots.used]
+    unstored = {what for one in (today, proposed) for what in find_unstored(freeze(one), texts)}
+    found = treatments_in(today, proposed, snapshots.used, None)
+    return Backtest(snapshots, found, tuple(sorted(unstored)))

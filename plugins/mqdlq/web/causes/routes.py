@@ -11,8 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from mqdlq.reading.cause_profiles import MORNING, Expiry, end_of_night
 from mqdlq.rules import Diagnostic
 from mqdlq.tools.acting import action_of_rule
-from mqdlq.tools.backtest import MOST_MESSAGES
-from mqdlq.tools.rule_drafts import describe_change
+from mqdlq.tools.rule_drafts import MOST_MESSAGES, describe_change
 from mqdlq.web.access import HandlerDep
 from mqdlq.web.causes import listing
 from mqdlq.web.causes.listing import CauseFilters, list_causes

@@ -13,9 +13,15 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.runs import HandledQueue
 from mqdlq.model import QueueKind
 from mqdlq.reading.filters import Period, Text, longest, number
-from mqdlq.rules import RulesTable
-from mqdlq.tools.backtest import Backtest, backtest, choose_snapshots
-from mqdlq.tools.rule_drafts import Proposal, RejectedRules, TableInUse, propose
+from mqdlq.rules import Diagnostic, RulesError, RulesTable, Severity
+from mqdlq.tools.rule_drafts import (
+    Backtest,
+    Proposal,
+    TableInUse,
+    backtest,
+    choose_snapshots,
+    propose,
+)
 from mqdlq.tools.rule_suggestions import draft_rule, parking_queue_of
 from mqdlq.web.causes.listing import CauseRow
 from mqdlq.web.causes.queue_state import QueueState, choose_queue, read_queue_state
@@ -57,7 +63,7 @@ class DraftPage:
     name: str
     is_printed: bool
     proposal: Proposal | None
-    rejected: RejectedRules | None
+    rejected: tuple[Diagnostic, ...]
     backtest: Backtest | None
     added: int
     """How many messages of the snapshots the added rules match first or after other rules."""
@@ -122,15 +128,16 @@ def draft_page(
         ),
         nul_as_blank=state.run.nul_as_blank,
     )
-    found: Proposal | RejectedRules | None = None
+    proposal: Proposal | None = None
     tested: Backtest | None = None
+    rejected: tuple[Diagnostic, ...] = ()
     try:
-        found = propose(today, text, chosen.used, before=request.before)
-        if isinstance(found, Proposal):
-            tested = backtest(table, found.table, chosen)
+        proposal = propose(today, text, chosen.used, before=request.before)
+        tested = backtest(table, proposal.table, chosen)
+    except RulesError as error:
+        rejected = tuple(one for one in error.diagnostics if one.severity is Severity.ERROR)
     except LakeError as error:
         trouble = error.text
-    proposal = found if isinstance(found, Proposal) else None
     return DraftPage(
         request=request,
         state=state,
@@ -141,7 +148,7 @@ def draft_page(
         name=name,
         is_printed=is_printed,
         proposal=proposal,
-        rejected=found if isinstance(found, RejectedRules) else None,
+        rejected=rejected,
         backtest=tested,
         added=_count_added(proposal, tested),
         trouble=trouble,

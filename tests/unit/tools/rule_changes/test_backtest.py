@@ -9,7 +9,7 @@ from typing import Any
 
 from mqdlq.ledger.tables.runs import TakenSnapshot
 from mqdlq.rules import RulesTable, parse
-from mqdlq.tools.backtest import backtest, choose_snapshots
+from mqdlq.tools.rule_drafts import backtest, choose_snapshots
 from tests.support.evaluation.snapshot_builders import (
     NOON,
     dead_letter,
@@ -94,7 +94,7 @@ def test_snapshots_beyond_the_bound_are_skipped_the_oldest_first(tmp_path: Path)
     chosen = choose_snapshots([old, new], most=2)
 
     assert [one.manifest.snapshot_id for one in chosen.used] == ["s2"]
-    assert [(one.taken.snapshot_id, one.why) for one in chosen.skipped] == [
+    assert [(taken.snapshot_id, why) for taken, why in chosen.skipped] == [
         ("s1", "with it, there are more than 2 messages")
     ]
 
@@ -110,7 +110,7 @@ def test_a_pruned_a_damaged_and_another_kind_of_snapshot_are_skipped(tmp_path: P
     chosen = choose_snapshots([pruned, damaged, usual], nul_as_blank=True)
 
     assert chosen.used == ()
-    assert [one.why for one in chosen.skipped] == [
+    assert [why for _, why in chosen.skipped] == [
         "it was pruned",
         f"{manifest}: expected schema_version 1, found None",
         "nul_as_blank was off when it was taken",

@@ -9,8 +9,14 @@ import pytest
 from mqdlq.causes import find_cause
 from mqdlq.lake import Snapshot
 from mqdlq.rules import Pattern, parse
-from mqdlq.tools.backtest import ChosenSnapshots, backtest
-from mqdlq.tools.rule_drafts import Proposal, TableInUse, describe_change, propose
+from mqdlq.tools.rule_drafts import (
+    ChosenSnapshots,
+    Proposal,
+    TableInUse,
+    backtest,
+    describe_change,
+    propose,
+)
 from mqdlq.tools.rule_suggestions import draft_rule, parking_queue_of
 from tests.support.evaluation.snapshot_builders import dead_letter, take_snapshot
 

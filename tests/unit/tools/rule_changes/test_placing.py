@@ -101,50 +101,50 @@ def test_names_that_end_in_nuls_find_their_place_with_nul_as_blank(tmp_path: Pat
 def test_the_comments_above_a_rule_stay_with_it() -> None:
     table = parse(TABLE)
 
-    result = insert_rules(TABLE, ADDED, table.rules[2])
+    result, *places = insert_rules(TABLE, ADDED, table.rules[2])
 
-    assert result.text == TABLE.replace("* Everything", f"{ADDED}* Everything")
-    assert (result.line, result.lines) == (10, 2)
+    assert result == TABLE.replace("* Everything", f"{ADDED}* Everything")
+    assert places == [10, 11]
 
 
 def test_the_comments_at_the_beginning_of_a_file_stay_there() -> None:
     text = "* Rules of the orders team\n* Ask before you change them\nACTION(IGNORE)\n"
 
-    result = insert_rules(text, ADDED, parse(text).rules[0])
+    result, *_ = insert_rules(text, ADDED, parse(text).rules[0])
 
-    assert result.text == (
+    assert result == (
         f"* Rules of the orders team\n* Ask before you change them\n{ADDED}ACTION(IGNORE)\n"
     )
 
 
 def test_rules_at_the_end_follow_the_last_comment() -> None:
-    assert insert_rules(TABLE, ADDED, None).text == TABLE + ADDED
+    assert insert_rules(TABLE, ADDED, None)[0] == TABLE + ADDED
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_added_lines_end_as_the_lines_of_the_table(end: str) -> None:
     text = f"* one{end}ACTION(IGNORE){end}"
 
-    result = insert_rules(text, "DESTQ(A) ACTION(DISCARD)\r\n", parse(text).rules[0])
+    result, *_ = insert_rules(text, "DESTQ(A) ACTION(DISCARD)\r\n", parse(text).rules[0])
 
-    assert result.text == f"* one{end}DESTQ(A) ACTION(DISCARD){end}ACTION(IGNORE){end}"
+    assert result == f"* one{end}DESTQ(A) ACTION(DISCARD){end}ACTION(IGNORE){end}"
 
 
 def test_a_table_without_a_last_line_end_gets_one() -> None:
-    assert insert_rules("ACTION(IGNORE)", ADDED, None).text == f"ACTION(IGNORE)\n{ADDED}"
+    assert insert_rules("ACTION(IGNORE)", ADDED, None)[0] == f"ACTION(IGNORE)\n{ADDED}"
 
 
 def test_other_line_separators_within_a_comment_do_not_move_the_place() -> None:
     text = "* a\u2028b\x0bc\nDESTQ(A) ACTION(IGNORE)\n\nACTION(IGNORE)\n"
 
-    result = insert_rules(text, ADDED, parse(text).rules[1])
+    result, *_ = insert_rules(text, ADDED, parse(text).rules[1])
 
-    assert result.text == text.replace("\n\nA", f"\n\n{ADDED}A")
+    assert result == text.replace("\n\nA", f"\n\n{ADDED}A")
 
 
 def test_the_difference_can_be_applied(tmp_path: Path) -> None:
     (tmp_path / "orders.rules").write_text(TABLE, encoding="utf-8")
-    new = insert_rules(TABLE, ADDED, parse(TABLE).rules[1]).text
+    new = insert_rules(TABLE, ADDED, parse(TABLE).rules[1])[0]
 
     difference = diff_tables("orders.rules", TABLE, new)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from mqdlq.rules import parse
-from mqdlq.tools.rule_drafts import Proposal, RejectedRules, TableInUse, propose
+import pytest
+
+from mqdlq.rules import RulesError, parse
+from mqdlq.tools.rule_drafts import Proposal, TableInUse, propose
 
 TEXT = """\
 INPUTQ(DLQ)
@@ -18,15 +20,13 @@ def in_use(text: str = TEXT) -> TableInUse:
 
 
 def proposal(added: str, before: int | None = None, text: str = TEXT) -> Proposal:
-    found = propose(in_use(text), added, [], before=before)
-    assert isinstance(found, Proposal)
-    return found
+    return propose(in_use(text), added, [], before=before)
 
 
 def rejected(added: str) -> list[tuple[int, int, str]]:
-    found = propose(in_use(), added, [])
-    assert isinstance(found, RejectedRules)
-    return [(one.line, one.column, one.message) for one in found.errors]
+    with pytest.raises(RulesError) as caught:
+        propose(in_use(), added, [])
+    return [(one.line, one.column, one.message) for one in caught.value.diagnostics]
 
 
 def test_the_whole_table_is_proposed_with_the_lines_of_the_added_rules() -> None:
@@ -77,9 +77,8 @@ def test_control_data_among_added_rules_is_an_error_in_the_added_text() -> None:
 def test_only_findings_that_the_rules_bring_are_new() -> None:
     found = proposal("DESTQ(Q*) ACTION(DISCARD)\n", before=1)
 
-    assert [(one.diagnostic.code, one.diagnostic.line, one.is_new) for one in found.findings] == [
-        ("shadowed-rule", 4, True)
-    ]
+    assert [(one.code, one.line) for one in found.new_findings] == [("shadowed-rule", 4)]
+    assert found.old_findings == ()
 
 
 def test_findings_of_todays_table_are_not_new() -> None:
@@ -87,16 +86,14 @@ def test_findings_of_todays_table_are_not_new() -> None:
 
     found = proposal("DESTQ(B) ACTION(IGNORE)", before=1, text=text)
 
-    assert [(one.diagnostic.code, one.is_new) for one in found.findings] == [
-        ("shadowed-rule", False),
-        ("no-catch-all", False),
-    ]
+    assert found.new_findings == ()
+    assert [one.code for one in found.old_findings] == ["shadowed-rule", "no-catch-all"]
 
 
 def test_a_rule_that_forwards_to_the_queue_it_reads_is_found() -> None:
     found = proposal("DESTQ(A) ACTION(FWD) FWDQ(DLQ)")
 
-    assert "forward-to-input-queue" in [one.diagnostic.code for one in found.findings]
+    assert "forward-to-input-queue" in [one.code for one in found.new_findings]
 
 
 def test_a_catch_all_that_was_missing_before_is_not_a_new_finding() -> None:
@@ -104,6 +101,5 @@ def test_a_catch_all_that_was_missing_before_is_not_a_new_finding() -> None:
 
     found = proposal("DESTQ(B) ACTION(IGNORE)", before=0, text=text)
 
-    assert [(one.diagnostic.code, one.is_new) for one in found.findings] == [
-        ("no-catch-all", False)
-    ]
+    assert found.new_findings == ()
+    assert [one.code for one in found.old_findings] == ["no-catch-all"]
