@@ -34,7 +34,7 @@ from mqdlq.errors import (
 )
 from mqdlq.headers import describe, header_row
 from mqdlq.lake.schema import HEADERS
-from mqdlq.ledger.reading.message_keys import MessageKeyError, ambiguous
+from mqdlq.ledger.reading.message_facts import MessageKeyError, ambiguous
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.connect import QueueManager

@@ -17,7 +17,7 @@ from mqdlq.controls.repair.changes import describe_fields
 from mqdlq.errors import HandlerError, RestoreError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.reading.message_keys import MessageKeyError
+from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.reasons import code_of, words_of
 from mqdlq.stages.restore.selection import (
     ListedCopy,
@@ -67,7 +67,7 @@ def list_archive(
         number = _reason(reason)
     with refusing(MessageKeyError), open_ledger(create=False) as ledger:
         warn_of_older_ledger(ledger)
-        keys = ledger.message_keys.complete(message or [], [handler] if handler else None)
+        keys = ledger.message_facts.complete(message or [], [handler] if handler else None)
         found = [
             copy
             for copy in ledger.archive.copies(handler=handler, run_id=run, message_keys=keys)

@@ -17,7 +17,7 @@ from mqdlq.cli.output import Format, Output, console, now, refusal, refusing, wr
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, handler_names, load_handler, load_handlers
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.reading.message_keys import MessageKeyError
+from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.ledger.retention import Hold, Protection
 from mqdlq.stages.retention import Policy, Pruner, PruneResult
 from mqdlq.words import count, moment, visible
@@ -139,7 +139,7 @@ def add_hold(
         raise refusal("mqdlq: --reason: say why, for example the number of the case")
     with open_ledger(create=False) as ledger:
         with refusing(MessageKeyError, prefix="mqdlq: --message: "):
-            (key,) = ledger.message_keys.complete([message]) if message else ("",)
+            (key,) = ledger.message_facts.complete([message]) if message else ("",)
         hold = ledger.holds.add(
             handler=handler,
             run_id=run,

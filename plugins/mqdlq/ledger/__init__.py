@@ -21,12 +21,9 @@ from mqdlq.ledger.database import connect_impatiently, connect_to
 from mqdlq.ledger.messages import Messages, Outcomes
 from mqdlq.ledger.migrations import migrate, require_current
 from mqdlq.ledger.reading.audit import AuditTrail
-from mqdlq.ledger.reading.causes import CauseHistories
-from mqdlq.ledger.reading.history import Histories
+from mqdlq.ledger.reading.history import CauseHistories, Histories
 from mqdlq.ledger.reading.later_outcomes import LaterOutcomes
-from mqdlq.ledger.reading.message_history import MessageHistories
-from mqdlq.ledger.reading.message_keys import MessageKeys
-from mqdlq.ledger.reading.message_states import MessageStates
+from mqdlq.ledger.reading.message_facts import MessageFacts
 from mqdlq.ledger.reading.rules import RulesInUse
 from mqdlq.ledger.reading.run_messages import RunMessages
 from mqdlq.ledger.reading.runs import HandledQueues, Overview, RunLists
@@ -53,7 +50,7 @@ class Ledger:
         self.causes = CauseHistories(engine)
         self.plans = Plans(engine)
         self.messages = Messages(engine)
-        self.message_keys = MessageKeys(engine)
+        self.message_facts = MessageFacts(engine)
         self.attempts = Attempts(engine)
         self.identities = Identities(engine)
         self.ramps = Ramps(engine)
@@ -70,8 +67,6 @@ class Ledger:
         self.meters = Meters(engine)
         self.audit = Audit(engine)
         self.audit_trail = AuditTrail(engine)
-        self.message_states = MessageStates(engine)
-        self.message_histories = MessageHistories(engine)
         self.overview = Overview(engine)
         self.histories = Histories(engine)
         self.run_lists = RunLists(engine)

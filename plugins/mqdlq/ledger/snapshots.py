@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Select, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
 
 from mqdlq.causes import Cause, CountedCause
 from mqdlq.ledger.database import (
@@ -26,7 +26,6 @@ from mqdlq.ledger.database import (
     inserted,
 )
 from mqdlq.ledger.messages import has_departed, outcome_row
-from mqdlq.ledger.reading.causes import counted_cause, row_of
 from mqdlq.ledger.runs import has_acted, is_beside, is_on_queue, whole_runs_before
 from mqdlq.ledger.tables.messages import (
     Ending,
@@ -52,7 +51,9 @@ from mqdlq.ledger.tables.runs import (
     sightings,
     snapshots,
 )
-from mqdlq.model import GIVEN_ACTION, AttemptState, Disposition
+from mqdlq.model import GIVEN_ACTION, AttemptState, Disposition, MessageClass
+
+_COUNTS: Final = ("messages", "settled", "queues", "first_at", "last_at")
 
 
 class Snapshots(Repository):
@@ -125,7 +126,7 @@ class Snapshots(Repository):
     def record_causes(self, run_id: str, found: Iterable[CountedCause]) -> None:
         """Record why the messages of a run's snapshot are dead letters, once."""
         if not self.causes(run_id):
-            self._add(causes, *({"run_id": run_id, **row_of(counted)} for counted in found))
+            self._add(causes, *({"run_id": run_id, **_row_of(counted)} for counted in found))
 
     def causes(self, run_id: str) -> list[CountedCause]:
         """Return why the messages of a run's snapshot are dead letters, most frequent first.
@@ -136,7 +137,10 @@ class Snapshots(Repository):
         is_of_several = causes.c.dest_q_name.is_(None)
         names = (causes.c.reason, causes.c.dest_q_name, causes.c.cause_id)
         query = query.order_by(is_of_several, causes.c.messages.desc(), *names)
-        return [counted_cause(row) for row in self._all(query)]
+        return [
+            CountedCause(cause_in_row(row), **{name: row[name] for name in _COUNTS})
+            for row in self._all(query)
+        ]
 
     def new_causes(self, run: Run) -> list[CountedCause]:
         """Return the causes of a run that no earlier run met on its queue, most frequent first.
@@ -169,6 +173,25 @@ class Snapshots(Repository):
 
         found = self.causes(run_id)
         return [one for one in found if one.cause.is_of_dead_letters and is_new(one.cause)]
+
+
+def cause_in_row(row: RowMapping) -> Cause:
+    """Return the cause of a row of `causes`."""
+    cls = MessageClass(row["message_class"])
+    return Cause(cls, row["reason"], row["dest_q_name"], row["dest_q_mgr_name"])
+
+
+def _row_of(counted: CountedCause) -> dict[str, Any]:
+    """Return the row of a counted cause, without its run."""
+    cause = counted.cause
+    return {
+        "reason": cause.reason,
+        "cause_id": cause.cause_id,
+        "message_class": str(cause.cls),
+        "dest_q_name": cause.dest_q_name,
+        "dest_q_mgr_name": cause.dest_q_mgr_name,
+        **{name: getattr(counted, name) for name in _COUNTS},
+    }
 
 
 def taken_snapshots() -> Select[Any]:

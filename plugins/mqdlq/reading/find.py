@@ -23,7 +23,7 @@ from mqdlq.lake.row_search import (
 )
 from mqdlq.lake.storage import file_names
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.message_states import UNKNOWN_MESSAGE, KnownSnapshot, MessageState
+from mqdlq.ledger.reading.message_facts import UNKNOWN_MESSAGE, KnownSnapshot, MessageState
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.reading.filters import (
     FilterError,
@@ -302,7 +302,7 @@ def find_row(
     """
     chosen = MessageFilter(message_key=message_key)
     search = _Search.of(chosen, [handler], ledger, lake_root)
-    places = ledger.message_states.places(handler, bytes.fromhex(message_key))
+    places = ledger.message_facts.places(handler, bytes.fromhex(message_key))
     for snapshot_id, browse_seq in places:
         known = search.at(snapshot_id, browse_seq)
         if known and (found := next(known.rows(columns, 1), None)):
@@ -332,7 +332,7 @@ class _Search:
         return search
 
     def _narrow(self, outcome: Outcome) -> None:
-        keys = self.ledger.message_states.with_last_outcome(outcome, _NARROWS)
+        keys = self.ledger.message_facts.with_last_outcome(outcome, _NARROWS)
         if keys is None:
             return
         self.snapshots = {
@@ -402,7 +402,7 @@ class _Search:
         return {
             (*place, key): state
             for place, some in keys.items()
-            for key, state in self.ledger.message_states.of_keys(*place, some).items()
+            for key, state in self.ledger.message_facts.states(*place, some).items()
         }
 
 
@@ -426,7 +426,7 @@ def _snapshots(
     found: dict[str, KnownSnapshot] = {}
     standing: dict[tuple[str, str], set[str]] = {}
     named = (chosen.queue_manager or "*", chosen.queue or "*")
-    for one in ledger.message_states.snapshots(handlers):
+    for one in ledger.message_facts.snapshots(handlers):
         place = (one.queue_manager, one.queue)
         is_too_old = chosen.since and one.taken_at < chosen.since - _CLOCKS_DIFFER
         if is_too_old or not all(map(fits, named, place)):

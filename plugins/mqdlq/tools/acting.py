@@ -581,7 +581,7 @@ def build_preview(
 
     Raises FilterError, LakeError and MessageKeyError.
     """
-    keys = sources.ledger.message_keys.complete(selection.message_keys, [sources.handler])
+    keys = sources.ledger.message_facts.complete(selection.message_keys, [sources.handler])
     selection = replace(selection, message_keys=keys)
     found = find_candidates(selection, asked, sources)
     now = sources.clock()

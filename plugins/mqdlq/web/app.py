@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from mqdlq.errors import LedgerUnavailableError, MqDlqError
-from mqdlq.ledger.reading.message_keys import MessageKeyError
+from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.reading.filters import FilterError
 from mqdlq.web.access import ReadableHandlers, is_signed_in
 from mqdlq.web.acting import router as acting

@@ -128,9 +128,8 @@ def _depth(ledger: Ledger, span: Span, bins: Bins) -> Chart:
 
 def _arrivals(ledger: Ledger, span: Span, bins: Bins) -> Chart:
     counted: dict[str, Counter[int]] = defaultdict(Counter)
-    for point in ledger.histories.causes(span):
-        name = reason_text(point.reason) if point.reason else NO_HEADER
-        counted[name][bins.of(point.at)] += point.messages - point.settled
+    for at, reason, messages in ledger.histories.arrivals(span):
+        counted[reason_text(reason) if reason else NO_HEADER][bins.of(at)] += messages
     names = sorted(counted, key=lambda name: (-counted[name].total(), name))
     for name in names[SERIES:]:
         counted[OTHERS].update(counted[name])
@@ -317,7 +316,7 @@ def history(  # noqa: PLR0917 (what a page gets)
     if name:
         queue = queues[name]
         end = bins.start + bins.number * bins.step
-        span = Span(handler.name, queue.queue_manager, queue.queue, bins.start, end)
+        span = Span(handler.name, (queue.queue_manager, queue.queue), bins.start, end)
         searched = {
             "handler": handler.name,
             "queue_manager": queue.queue_manager,

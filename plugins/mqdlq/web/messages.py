@@ -20,8 +20,12 @@ from mqdlq.lake.archive import file_in_lake, find_copy
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger.archive import ArchivedCopy
 from mqdlq.ledger.reading.audit import AuditFilter
-from mqdlq.ledger.reading.message_keys import MessageKeyError
-from mqdlq.ledger.reading.message_states import UNKNOWN_MESSAGE, KnownSnapshot, MessageState
+from mqdlq.ledger.reading.message_facts import (
+    UNKNOWN_MESSAGE,
+    KnownSnapshot,
+    MessageKeyError,
+    MessageState,
+)
 from mqdlq.ledger.tables.retention import AuditEvent
 from mqdlq.model import AuditKind, Outcome
 from mqdlq.reading.explanations import RULES_APPLY_TO, ExplainedRule, explained_rules
@@ -30,7 +34,6 @@ from mqdlq.reading.filters import (
     PRESENCE_WORDS,
     FilterError,
     MessageFilter,
-    shown_headers,
 )
 from mqdlq.reading.find import (
     DOWNLOADED,
@@ -41,8 +44,8 @@ from mqdlq.reading.find import (
     iterate_messages,
 )
 from mqdlq.reading.find_files import FORMS, found_file
+from mqdlq.reading.message import shown_headers, timeline, trace_link, traceparent_of
 from mqdlq.reading.page_paths import dag_of
-from mqdlq.reading.timeline import timeline, trace_link, traceparent_of
 from mqdlq.rules import RulesTable, explain, parse, with_nuls_as_blanks
 from mqdlq.stages.run_options import RunOptions, read_rules
 from mqdlq.stages.snapshot.capture import read_payload
@@ -165,7 +168,7 @@ Row = Mapping[str, Any]
 def whole_key(message_key: str, handler: HandlerDep, ledger: LedgerDep) -> str:
     """Return the key in the path, of which the first digits are enough if they are unique."""
     try:
-        return ledger.message_keys.complete([message_key], [handler.name])[0]
+        return ledger.message_facts.complete([message_key], [handler.name])[0]
     except MessageKeyError as error:
         if error.error_id == "MQDLQ-904":
             raise
@@ -208,9 +211,9 @@ def message(  # noqa: PLR0917 (the parts of the path, and what a page gets)
     snapshot, row = read_message(message_key, sources)
     ledger, now = sources.ledger, sources.clock()
     key, place = row["message_key"], (snapshot.queue_manager, snapshot.queue)
-    state = ledger.message_states.of_keys(*place, [key]).get(key, UNKNOWN_MESSAGE)
+    state = ledger.message_facts.states(*place, [key]).get(key, UNKNOWN_MESSAGE)
     shown = found_message(snapshot, row, state)
-    history = ledger.message_histories.of_key(handler.name, *place, key)
+    history = ledger.message_facts.history(handler.name, *place, key)
     looks = AuditFilter(message_key=message_key, handlers=[handler.name])
     audit = ledger.audit_trail.page(looks, limit=_EVENTS)
     keys = [message_key]

@@ -37,7 +37,7 @@ def _ledger(tmp_path: Path) -> Ledger:
 def charts_of(ledger: Ledger) -> dict[str, Chart]:
     """Return the charts of the two days around NOON by title."""
     bins = bins_between(date(2026, 11, 21), date(2026, 11, 22))
-    span = Span("demo", "QM1", "DLQ", bins.start, bins.start + timedelta(days=2))
+    span = Span("demo", ("QM1", "DLQ"), bins.start, bins.start + timedelta(days=2))
     return {chart.title: chart for chart in read_charts(ledger, span, bins)}
 
 

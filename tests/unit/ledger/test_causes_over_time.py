@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.causes import Cause, CountedCause, find_cause
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.reading.causes import CauseHistory, CauseState
+from mqdlq.ledger.reading.history import CauseHistory, CauseState
 from mqdlq.ledger.tables.runs import Look, TakenSnapshot
 from mqdlq.model import MessageClass
 from tests.unit.ledger.test_ledger import NOON, run
@@ -59,18 +59,15 @@ def test_causes_are_read_back_as_they_were_counted(ledger: Ledger) -> None:
     ledger.snapshots.record_causes("r1", [])
 
     assert ledger.snapshots.causes("r1") == found
-    assert ledger.causes.find(DYNAMIC.cause_id) == DYNAMIC
-    assert ledger.causes.find("0" * 12) is None
-    assert ledger.causes.find("") is None
 
 
 def test_a_cause_has_its_messages_in_each_run_and_when_it_was_seen(ledger: Ledger) -> None:
     take(ledger, 1, FULL)
     take(ledger, 2, FULL, DYNAMIC)
 
-    found = ledger.causes.of_handler("demo")
+    found = ledger.causes.of_queue("QM1", "DLQ")
 
-    assert [one.run_id for one in found.runs] == ["r1", "r2"]
+    assert list(found.runs) == ["r1", "r2"]
     (full,) = [one for one in found.causes if one.cause == FULL]
     assert [(one.run_id, one.messages) for one in full.sightings] == [("r1", 2), ("r2", 3)]
     assert (full.first_seen, full.last_seen) == (
@@ -78,7 +75,7 @@ def test_a_cause_has_its_messages_in_each_run_and_when_it_was_seen(ledger: Ledge
         NOON + timedelta(hours=2),
     )
     assert (full.messages, full.state) == (3, CauseState.KNOWN)
-    assert ledger.causes.of_handler("other").runs == ()
+    assert ledger.causes.of_queue("QM1", "OTHER").runs == {}
 
 
 def test_a_cause_is_new_returned_known_or_gone(ledger: Ledger) -> None:

@@ -14,7 +14,7 @@ from tests.support.run_records import NOON
 from tests.support.web.recorded_runs import RecordedRun
 
 HOUR = timedelta(hours=1)
-DAY = Span("demo", "QM1", "DLQ", NOON - 12 * HOUR, NOON + 12 * HOUR)
+DAY = Span("demo", ("QM1", "DLQ"), NOON - 12 * HOUR, NOON + 12 * HOUR)
 
 
 @pytest.fixture(name="ledger")

@@ -24,8 +24,7 @@ from sqlalchemy import case as sql_case
 
 from mqdlq.ledger.audit import DECISIONS
 from mqdlq.ledger.database import Repository, in_parts
-from mqdlq.ledger.reading.message_keys import begins
-from mqdlq.ledger.reading.message_states import is_on_queue
+from mqdlq.ledger.reading.message_facts import begins, is_on_queue
 from mqdlq.ledger.tables.messages import (
     IS_DISCARDED,
     learned,

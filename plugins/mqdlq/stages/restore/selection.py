@@ -217,7 +217,7 @@ def select(
 
 
 def _with_whole_keys(asked: Restoration, ledger: Ledger) -> Restoration:
-    keys = ledger.message_keys.complete(asked.message_keys, [asked.handler])
+    keys = ledger.message_facts.complete(asked.message_keys, [asked.handler])
     return replace(asked, message_keys=keys)
 
 

@@ -127,7 +127,7 @@ def prepare_run(
                 " DAG run id",
             )
         return recorded
-    keys = ledger.message_keys.complete(options.message_keys, [handler.name])
+    keys = ledger.message_facts.complete(options.message_keys, [handler.name])
     options = replace(options, message_keys=keys)
     return _build_run(run_id, handler, settings, clock, options)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from mqdlq.causes import Cause, Kind
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.causes import CauseHistory, CauseSighting, CausesOverTime, CauseState
+from mqdlq.ledger.reading.history import CauseHistory, CauseSighting, CausesOverTime, CauseState
 from mqdlq.ledger.reading.runs import HandledQueue
 from mqdlq.reading.cause_profiles import NO_RULE, CauseProfile
 from mqdlq.reading.filters import PageNumber, Period, Reason, Text, choice
@@ -239,11 +239,8 @@ def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator
     missing = [one for cause_id, one in state.profile.causes.items() if cause_id not in known]
     if taken is not None:
         for profile in sorted(missing, key=lambda one: -one.messages):
-            times = (profile.oldest, profile.newest)
-            taken_of_it = profile.messages + profile.gone.total()
-            found = CauseSighting(
-                taken.run_id, taken.taken_at, taken_of_it, 0, len(profile.destinations), *times
-            )
+            messages = profile.messages + profile.gone.total()
+            found = CauseSighting(taken.run_id, taken.taken_at, messages, settled=0)
             yield CauseHistory(profile.cause, (found,), taken.taken_at, CauseState.KNOWN, 0)
     for one in over_time.causes:
         is_found = taken is not None and one.sightings[-1].run_id == taken.run_id
@@ -253,8 +250,8 @@ def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator
 
 def _trend(history: CauseHistory, over_time: CausesOverTime) -> Sparkline:
     met = {sighting.run_id: sighting.messages for sighting in history.sightings}
-    last = over_time.runs[-TREND_RUNS:]
-    return sparkline([Point(run.at, met.get(run.run_id, 0)) for run in last])
+    last = list(over_time.runs.items())[-TREND_RUNS:]
+    return sparkline([Point(at, met.get(run_id, 0)) for run_id, at in last])
 
 
 def handling_of(profile: CauseProfile, rules: Mapping[int, WrittenRule]) -> Iterator[Handling]:

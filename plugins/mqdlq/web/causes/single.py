@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.causes import CauseSighting
+from mqdlq.ledger.reading.history import CauseSighting
 from mqdlq.ledger.reading.runs import HandledQueue
 from mqdlq.model import Outcome
 from mqdlq.reading.report.report_sources import WrittenRule, written_rules

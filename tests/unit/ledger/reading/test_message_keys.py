@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.airflow import params
 from mqdlq.handlers import Handler
-from mqdlq.ledger.reading.message_keys import MessageKeyError
+from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.ledger.tables.messages import Restoration
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import find_messages
@@ -47,15 +47,15 @@ def test_the_digits_of_a_page_are_completed_on_the_queues_of_a_handler(world: Wo
 
     given = [keys[3][:12], keys[0].upper(), keys[3], f" {keys[5][:12]} "]
 
-    assert world.ledger.message_keys.complete(given, ["test"]) == (keys[3], keys[0], keys[5])
-    assert world.ledger.message_keys.complete([keys[3][:12]]) == (keys[3],)
+    assert world.ledger.message_facts.complete(given, ["test"]) == (keys[3], keys[0], keys[5])
+    assert world.ledger.message_facts.complete([keys[3][:12]]) == (keys[3],)
 
 
 def test_digits_of_several_keys_are_one_error_with_the_candidates(world: World) -> None:
     digit, keys = shared(world)
 
     with pytest.raises(MessageKeyError) as caught:
-        world.ledger.message_keys.complete([digit], ["test"])
+        world.ledger.message_facts.complete([digit], ["test"])
 
     shown = ", ".join(key[:9] for key in keys[:4])
     more = ", …" if len(keys) > 4 else ""
@@ -87,14 +87,14 @@ def test_digits_of_several_keys_are_one_error_with_the_candidates(world: World) 
 )
 def test_other_digits_are_one_error(world: World, given: str, text: str) -> None:
     with pytest.raises(MessageKeyError) as caught:
-        world.ledger.message_keys.complete([given], ["test"])
+        world.ledger.message_facts.complete([given], ["test"])
 
     assert str(caught.value) == text
 
 
 def test_the_keys_of_other_handlers_are_not_found(world: World) -> None:
     with pytest.raises(MessageKeyError, match="no run of handler other has listed"):
-        world.ledger.message_keys.complete([keys_of(world)[0][:12]], ["other"])
+        world.ledger.message_facts.complete([keys_of(world)[0][:12]], ["other"])
 
 
 def test_a_run_acts_on_messages_by_the_beginnings_of_their_keys(world: World) -> None:
