@@ -107,11 +107,12 @@ class HandlerTask(BaseOperator):
     of the ledger, if that can be written. A task whose process is killed leaves none.
 
     :param handler: name of the handler, the stem of its YAML file
+    :param directory: directory of the handlers' files, None for MQDLQ_RULES_DIR
     """
 
-    def __init__(self, *, handler: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, handler: str = "", directory: Path | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.handler = handler
+        self.handler, self.directory = handler, directory
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Have each `execute` leave word of its failure."""
@@ -193,13 +194,7 @@ class Stage(HandlerTask):
     Tasks pass ids and counts to each other, never a message. A stage records its work in the
     ledger and the lake, under an id made of the handler and the DAG run; a task that runs again
     finds it there.
-
-    :param directory: directory of the handler's file, None for MQDLQ_RULES_DIR
     """
-
-    def __init__(self, *, handler: str, directory: Path | None = None, **kwargs: Any) -> None:
-        super().__init__(handler=handler, **kwargs)
-        self.directory = directory
 
     def configuration(self) -> Handler:
         """Read the handler's file; raises HandlerError."""

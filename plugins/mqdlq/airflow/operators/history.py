@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from airflow.sdk import Context
 
 from mqdlq import directories
@@ -43,13 +40,7 @@ class Prune(HandlerTask):
 
     Run twice, it completes what the first one began, and removes what has become old since. Two at
     once remove the same, once.
-
-    :param directory: the directory of the handlers, by default that of the environment
     """
-
-    def __init__(self, *, directory: Path | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.directory = directory
 
     def execute(self, context: Context) -> dict[str, int]:
         """Prune; returns how many copies and runs were removed. Fails if the clock looks wrong."""

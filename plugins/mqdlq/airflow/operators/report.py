@@ -19,11 +19,13 @@ from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.links import LINKS, airflow_address
 from mqdlq.airflow.listeners import XCOM_KEY
 from mqdlq.airflow.metrics import emit, emit_start_failure
+from mqdlq.airflow.notifications import notify
 from mqdlq.airflow.operators.base import FAILURE, Stage, in_the_foreground, progress, tell, utc_now
 from mqdlq.errors import MqDlqError
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run
+from mqdlq.reading import alerts
 from mqdlq.stages.sense.start_run import follower_of, must_be_followed
 
 if TYPE_CHECKING:
@@ -83,8 +85,6 @@ class Report(Stage):
     def _write(
         self, context: Context, states: Mapping[str, str], failures: Sequence[Failure]
     ) -> ReportFiles:
-        from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
-        from mqdlq.reading import alerts  # noqa: PLC0415 (the same)
         from mqdlq.reading.report import write_report  # noqa: PLC0415 (templates: not at parse time)
 
         run_id = self.reported_run_id = self.run_id(context)
@@ -101,8 +101,11 @@ class Report(Stage):
             )
             if run is not None:
                 self._conclude(run, files, context, ledger)
-                if not files.failed:
-                    self._continue_to_wait(run, context, ledger)
+                follows, handler = bool(context["params"].get("follows")), self.configuration()
+                if not files.failed and must_be_followed(
+                    run, handler, follows=follows, ledger=ledger, now=utc_now()
+                ):
+                    start_follower(context)
             elif files.failed:
                 handler = self.configuration()
                 send = partial(notify, handler, context=context, run_id=run_id)
@@ -133,8 +136,6 @@ class Report(Stage):
         error: Exception,
     ) -> None:
         """Tell people why tasks failed, and why there is no report."""
-        from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
-        from mqdlq.reading import alerts  # noqa: PLC0415 (the same)
         from mqdlq.reading.report import describe_unreported  # noqa: PLC0415 (templates: not at parse time)
 
         words = describe_unreported(states, [*failures, self.describe_failure(error)])
@@ -145,12 +146,6 @@ class Report(Stage):
         if policy is None or policy.reason_to_fail(error, ti.try_number, ti.max_tries):
             alert = alerts.unreported_alert(self.handler, words.text)
             notify(self.configuration(), [alert], context, self.reported_run_id)
-
-    def _continue_to_wait(self, run: Run, context: Context, ledger: Ledger) -> None:
-        follows = bool(context["params"].get("follows"))
-        handler = self.configuration()
-        if must_be_followed(run, handler, follows=follows, ledger=ledger, now=utc_now()):
-            start_follower(context)
 
     def failure_of(self, files: ReportFiles) -> str:
         """Return why this task fails after its report, "" if it succeeds."""
@@ -172,9 +167,6 @@ class Report(Stage):
                 prune_for_handler(run, handler, root, ledger=ledger, now=now, log=progress)
 
     def _conclude(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
-        from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
-        from mqdlq.reading import alerts  # noqa: PLC0415 (the same)
-
         handler, now = self.configuration(), utc_now()
         send = partial(notify, handler, context=context, run_id=run.run_id)
         oldest = ledger.accounts.oldest_that_stays(run, files.oldest_left)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from pathlib import Path
 from typing import Any
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
@@ -40,13 +39,7 @@ class Select(HandlerTask, BaseBranchOperator):
 
     Run twice, it finds what the first one has written down: the selection of a DAG run holds to its
     end, and what the run's configuration says otherwise by then is refused.
-
-    :param directory: directory of the handlers, None for MQDLQ_RULES_DIR
     """
-
-    def __init__(self, *, directory: Path | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.directory = directory
 
     def names(self, context: Context) -> tuple[str, str]:
         return str(context["params"].get("handler") or ""), restoration_id(context)

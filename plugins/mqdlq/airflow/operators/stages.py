@@ -16,6 +16,7 @@ from mqdlq import directories
 from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.links import airflow_address
 from mqdlq.airflow.metrics import emit_approvals, emit_depth
+from mqdlq.airflow.notifications import notify
 from mqdlq.airflow.operators.base import (
     APPROVE,
     DEFER_FROM_S,
@@ -31,6 +32,7 @@ from mqdlq.airflow.pools import shared_without_a_pool
 from mqdlq.airflow.triggers.waiting import RULES_CHANGED, AnswerTrigger, DepthTrigger, RetryTrigger
 from mqdlq.errors import MqDlqError, QueueManagerError
 from mqdlq.ledger.tables.runs import Look
+from mqdlq.reading.alerts import build_approval_alert
 from mqdlq.reading.page_paths import Paths
 from mqdlq.stages.sense.inspect_queue import (
     FAILURE_DELAY,
@@ -43,6 +45,7 @@ from mqdlq.stages.sense.inspect_queue import (
     delay_failure,
     inspect_queue,
 )
+from mqdlq.words import outcomes_in_words
 
 if TYPE_CHECKING:
     from mqdlq.ledger import Ledger
@@ -286,8 +289,6 @@ class Approve(Stage):
         return self.execute(context)
 
     def _ask(self, context: Context, run: Run, accepted: PlanReview, ledger: Ledger) -> None:
-        from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only if a person is asked)
-        from mqdlq.reading.alerts import build_approval_alert  # noqa: PLC0415 (the same)
         from mqdlq.reading.report.review_page import ReviewSettings, write_review_page  # noqa: PLC0415 (the same)
 
         handler = self.configuration()
@@ -367,7 +368,6 @@ class Retry(Stage):
     def _passes(self, context: Context, left: dict[str, Any]) -> dict[str, int]:
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.execute import make_pass, settle  # noqa: PLC0415
-        from mqdlq.words import outcomes_in_words  # noqa: PLC0415
 
         with self.execution(context) as execution:
             while left["pending"] and self._wait(execution, left):
