@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from airflow.sdk import BaseOperatorLink
@@ -32,32 +32,26 @@ def handler_page(handler: str) -> str:
 class _RunLink(BaseOperatorLink):
     """A link that the worker puts into an XCom after the task, where Airflow's UI finds it."""
 
+    address: ClassVar[Callable[[Paths, str, str], str]]
+
     def get_link(self, operator: Report, *, ti_key: Any) -> str:  # type: ignore[override]
         """Return the address; without `[api] base_url`, a path on the same host."""
         run_id = operator.reported_run_id or ledger_run_id(operator.handler, ti_key.run_id)
-        return self.address(Paths(airflow_address()), operator.handler, run_id)
-
-    @abstractmethod
-    def address(self, paths: Paths, handler: str, run_id: str) -> str:
-        """Return the address on the operator's page."""
+        return type(self).address(Paths(airflow_address()), operator.handler, run_id)
 
 
 class ReportLink(_RunLink):
     """The link to a run's HTML report, which Airflow serves with its own permissions."""
 
     name = "Report"
-
-    def address(self, paths: Paths, handler: str, run_id: str) -> str:
-        return paths.run_report(handler, run_id)
+    address = Paths.run_report
 
 
 class RunPageLink(_RunLink):
     """The link to a run on the operator's page."""
 
     name = "Run in Dead letters"
-
-    def address(self, paths: Paths, handler: str, run_id: str) -> str:
-        return paths.run(handler, run_id)
+    address = Paths.run
 
 
 LINKS: Final = (ReportLink(), RunPageLink())
