@@ -205,7 +205,7 @@ def _keys(conn_id: str | None) -> dict[str, bytes]:
     if conn_id is None:
         return {}
     # Airflow takes seconds to import, and only an encrypted payload needs it.
-    from mqdlq.airflow.hooks.payload_keys import payload_keys  # noqa: PLC0415
+    from mqdlq.airflow.hooks.connections import payload_keys  # noqa: PLC0415
 
     return payload_keys(conn_id)
 

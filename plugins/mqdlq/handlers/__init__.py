@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from mqdlq.handlers.checking import HandlerCheck, check_handler, is_handler
-from mqdlq.handlers.configuration import Handler, handler_names, load_handler, load_handlers
+from mqdlq.handlers.configuration import (
+    Handler,
+    HandlerCheck,
+    check_handler,
+    handler_names,
+    is_handler,
+    load_handler,
+    load_handlers,
+)
 from mqdlq.handlers.conversion import to_table, to_yaml
 from mqdlq.handlers.tables import check
 

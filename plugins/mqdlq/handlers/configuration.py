@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
@@ -22,9 +22,9 @@ from mqdlq.controls.settings import Controls
 from mqdlq.errors import HandlerError
 from mqdlq.handlers.documents import Document, Node, Reader, read_document
 from mqdlq.handlers.operation import Operation
-from mqdlq.handlers.tables import check_node, read_levels, read_queue_kind
+from mqdlq.handlers.tables import check, check_node, read_levels, read_queue_kind
 from mqdlq.model import QueueKind
-from mqdlq.rules import CheckResult, RulesError, Severity, freeze
+from mqdlq.rules import CheckResult, Diagnostic, RulesError, Severity, freeze
 from mqdlq.rules.diagnostics import Place, Report
 from mqdlq.rules.lint import Level, promote, review
 
@@ -365,3 +365,53 @@ def _words(fault: Any) -> str:
         return f"the key {key!r} is missing; a handler needs it"
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{key}: {message}" if key else message
+
+
+_OF_A_TABLE: Final = {"table", "lint", "queue_kind"}
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerCheck:
+    """A handler, or None if its file is rejected, with all diagnostics of the file.
+
+    `table` is the check of its rules: of the file `table_path` if given, otherwise of the key
+    `table` in the handler's file. It is None if the file is rejected.
+    """
+
+    handler: Handler | None
+    diagnostics: tuple[Diagnostic, ...]
+    table: CheckResult | None = None
+    table_path: str = ""
+
+
+def is_handler(data: bytes) -> bool:
+    """Whether a YAML file is a handler: it has keys other than those of a table."""
+    return not {name for name, *_ in read_document(data, Report("")).entries()} <= _OF_A_TABLE
+
+
+def check_handler(path: Path, data: bytes) -> HandlerCheck:
+    """Check the bytes of a handler's file, and its rules by the severities of its key `lint`.
+
+    Only the file and its rules table are read.
+    """
+    report = Report(str(path))
+    document = read_document(data, report)
+    handler = build_handler(document, report, path.stem, path.parent)
+    fault = name_fault(path.stem)
+    if path.suffix != ".yaml":
+        right = f"{path.stem}.yaml"
+        fault = f"a handler's file ends in .yaml; no run would find this one, rename it {right}"
+    if fault:
+        report.error("handler-name", Place(1, 1, 1, ""), fault)
+    if handler is None or report.has_errors:
+        return HandlerCheck(None, report.diagnostics())
+    if handler.rules is None:
+        return HandlerCheck(handler, report.diagnostics(), check(data, str(path)))
+    try:
+        table_path, text = handler.read_table()
+    except HandlerError as error:
+        named = next(value for name, _, value in document.entries() if name == "rules")
+        report.error("rules-table", document.place(named), error.text)
+        return HandlerCheck(None, report.diagnostics())
+    result = handler.review_table(table_path, text)
+    return HandlerCheck(handler, report.diagnostics(), result, str(table_path))

@@ -123,10 +123,8 @@ def _comments(document: Document) -> Iterator[tuple[int, str]]:
 
 def _region(document: Document) -> tuple[int, int]:
     """Return the lines, from 0, between the key `table` and the next key of its mapping."""
-    if not isinstance(document.root, MappingNode):
-        return 0, 0
-    starts = [key.start_mark.line for key, _ in document.root.value]
-    at = [key.value.lower() for key, _ in document.root.value].index("table")
+    names, nodes, _ = zip(*document.entries(), strict=True)
+    starts, at = [key.start_mark.line for key in nodes], names.index("table")
     last = starts[at + 1] if at + 1 < len(starts) else len(document.lines)
     # Comments above the next key, at its indentation, belong to the next key.
     while last > starts[at] + 1 and not document.lines[last - 1].startswith((" ", "\t")):
@@ -145,9 +143,7 @@ def _last_lines(document: Document) -> dict[int, int]:
 
 
 def _table(document: Document) -> Node:
-    root = document.root
-    pairs: list[tuple[ScalarNode, Node]] = root.value if isinstance(root, MappingNode) else []
-    return next(value for key, value in pairs if key.value.lower() == "table")
+    return next(value for name, _, value in document.entries() if name == "table")
 
 
 def _scalar_ends(node: Node) -> dict[int, int]:

@@ -33,7 +33,13 @@ class Document:
     lines: tuple[str, ...]
     root: Node | None
 
+    def entries(self) -> Iterator[tuple[str, ScalarNode, Node]]:
+        """Yield the top-level keys in lower case, with their nodes and those of their values."""
+        for key, value in self.root.value if isinstance(self.root, MappingNode) else ():
+            yield str(key.value).lower(), key, value
+
     def place(self, node: Node) -> Place:
+        """Return the place of a node, or of its first line if it spans lines."""
         start, end = node.start_mark, node.end_mark
         source = self.lines[start.line] if start.line < len(self.lines) else ""
         last = end.column if end.line == start.line else len(source.rstrip())

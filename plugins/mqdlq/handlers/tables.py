@@ -22,8 +22,8 @@ lists make one for each combination; the last list varies first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from dataclasses import replace
+from itertools import chain, islice, product
 from typing import Final, get_args
 
 from mqdlq.handlers.documents import Document, Node, Reader, ScalarNode, SequenceNode, read_document
@@ -87,38 +87,9 @@ _PARTS: Final = {
 """The keys of each mapping of alternatives, an example, and where other keys belong."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
-    """A keyword and one of its values, with the nodes of both."""
-
-    keyword: str
-    key: Node
-    text: str
-    value: Node
-
-
-@dataclass(slots=True)
-class _Entries:
-    """The table as text, with the node of each line."""
-
-    lines: list[str] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
-    starts: dict[int, Node] = field(default_factory=dict)
-    """The nodes of the rules by their first lines."""
-    damaged: set[int] = field(default_factory=set)
-    """The lines of rules that are incomplete because of a reported fault."""
-
-    def add(self, entry: Node, parameters: Iterable[_Parameter], *, is_damaged: bool) -> None:
-        """Add an entry: one line for each keyword, one for each value."""
-        self.starts[len(self.lines) + 1] = entry
-        for parameter in parameters:
-            doubled = parameter.text.replace("'", "''")
-            self.lines += [f" {parameter.keyword} +", f"('{doubled}') +"]
-            self.nodes += [parameter.key, parameter.value]
-            if is_damaged:
-                self.damaged |= {len(self.lines) - 1, len(self.lines)}
-        if self.lines:
-            self.lines[-1] = self.lines[-1].removesuffix(" +")
+_Line = tuple[str, Node]
+_Parameter = tuple[_Line, _Line]
+"""The lines of a keyword and of one of its values, each with its node."""
 
 
 def check(
@@ -180,7 +151,7 @@ def check_node(
     queue_kind: QueueKind,
 ) -> CheckResult:
     """Parse a table from its node; errors that `report` already has count too."""
-    entries = _Reading(Reader(document, report), queue_kind).entries(table)
+    entries = _Reading(table, Reader(document, report), queue_kind)
     had_faults = report.has_errors
     text = "".join(f"{line}\n" for line in entries.lines)
     result = check_table(text, queue_kind=queue_kind, frozen=True)
@@ -228,24 +199,38 @@ class _UniqueReporter:
 
 
 class _Reading:
-    """Parser with a method for each part of a table."""
+    """The table as the text of entries, one line for each keyword and each value, with its nodes.
 
-    def __init__(self, reader: Reader, queue_kind: QueueKind) -> None:
+    `starts` has the nodes of the rules by their first lines, `damaged` the lines of rules that are
+    incomplete because of a reported fault.
+    """
+
+    def __init__(self, table: Node, reader: Reader, queue_kind: QueueKind) -> None:
         self._reader, self._parts = reader, _PARTS[queue_kind]
-        self._entries = _Entries()
+        self.lines, self.nodes = list[str](), list[Node]()
+        self.starts: dict[int, Node] = {}
+        self.damaged: set[int] = set()
         self._rules_left = MOST_RULES
-
-    def entries(self, table: Node) -> _Entries:
-        """Convert the table to entries of a rules table."""
         known = {"control": "control", "rules": "rules"}
-        parts = self._reader.keyed(table, known, "'control:' and 'rules:'")
+        parts = reader.keyed(table, known, "'control:' and 'rules:'")
         if "control" in parts:
-            keys = self._reader.keyed(parts["control"][1], _CONTROL, "'input_q:' or 'retryint:'")
-            self._entries.add(parts["control"][1], self._settings(keys), is_damaged=False)
+            _, control = parts["control"]
+            keys = reader.keyed(control, _CONTROL, "'input_q:' or 'retryint:'")
+            self._add(control, self._settings(keys), is_damaged=False)
         if "rules" in parts:
-            for rule in self._reader.items(parts["rules"][1], "rules"):
+            for rule in reader.items(parts["rules"][1], "rules"):
                 self._rule(rule)
-        return self._entries
+
+    def _add(self, entry: Node, parameters: Iterable[_Parameter], *, is_damaged: bool) -> None:
+        first = len(self.lines) + 1
+        self.starts[first] = entry
+        for line, node in chain.from_iterable(parameters):
+            self.lines.append(line)
+            self.nodes.append(node)
+        if is_damaged:
+            self.damaged.update(range(first, len(self.lines) + 1))
+        if self.lines:
+            self.lines[-1] = self.lines[-1].removesuffix(" +")
 
     def _rule(self, rule: Node) -> None:
         faults = self._reader.faults
@@ -266,7 +251,7 @@ class _Reading:
         self._rules_left -= len(rules)
         is_damaged = self._reader.faults > faults
         for patterns in rules:
-            self._entries.add(rule, [*patterns, *settings], is_damaged=is_damaged)
+            self._add(rule, [*patterns, *settings], is_damaged=is_damaged)
 
     def _alternatives(self, part: str, node: Node) -> Iterator[list[_Parameter]]:
         """Yield the value or values of each keyword of `match` or `extensions`."""
@@ -289,4 +274,5 @@ class _Reading:
                 # Words and symbolic names may be in any case, as in runmqdlq's syntax.
                 is_kept = KNOWN[name].takes_text or KNOWN[name].is_extension
                 folded = text if is_kept else text.upper()
-                yield _Parameter(name, key, folded, node)
+                doubled = folded.replace("'", "''")
+                yield (f" {name} +", key), (f"('{doubled}') +", node)

@@ -31,7 +31,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import event, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.hooks.connections import open_ledger
 from mqdlq.airflow.operators.base import APPROVE, utc_now
 from mqdlq.airflow.run_ids import backfill_run_id
 from mqdlq.errors import MqDlqError

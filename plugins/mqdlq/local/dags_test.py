@@ -63,7 +63,7 @@ def _check(name: str, conf: Mapping[str, Any]) -> None:
     read_settings(handler.connection)
     if not is_restoration:
         return
-    from mqdlq.airflow.hooks.ledger import open_ledger  # noqa: PLC0415 (imports Airflow)
+    from mqdlq.airflow.hooks.connections import open_ledger  # noqa: PLC0415 (imports Airflow)
     from mqdlq.stages.restore.selection import select  # noqa: PLC0415 (imports Arrow)
 
     now = datetime.now(UTC)  # noqa: TID251 (an entry point)

@@ -16,7 +16,7 @@ from typing import Final, Self
 from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, handler_names, load_handler
-from mqdlq.handlers.checking import check_handler
+from mqdlq.handlers.configuration import check_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import LaterCount, SettledSince, summed
 from mqdlq.ledger.reading.runs import OpenApproval, RunFacts, SeenQueue, SeenRefusal

@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from fastapi import Depends
 
 from mqdlq import directories
-from mqdlq.airflow.hooks import ledger as ledger_hook
-from mqdlq.airflow.hooks.payload_keys import payload_keys as keys_of_connection
+from mqdlq.airflow.hooks import connections as ledger_hook
+from mqdlq.airflow.hooks.connections import payload_keys as keys_of_connection
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger, open_impatiently

@@ -21,8 +21,8 @@ from airflow.sdk.exceptions import (
 )
 
 from mqdlq import directories
+from mqdlq.airflow.hooks.connections import open_ledger
 from mqdlq.airflow.hooks.ibmmq import MqHook
-from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.listeners import XCOM_KEY
 from mqdlq.airflow.params import fault, named_messages, wait_seconds
 from mqdlq.airflow.run_ids import backfill_run_id, ledger_run_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Context
 
 from mqdlq import directories
-from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.hooks.connections import open_ledger
 from mqdlq.airflow.operators.base import HandlerTask, progress, started_by, utc_now
 from mqdlq.handlers import load_handlers
 

@@ -15,7 +15,7 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import TriggerDagRun
 
 from mqdlq import directories
-from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.hooks.connections import open_ledger
 from mqdlq.airflow.links import LINKS, airflow_address
 from mqdlq.airflow.listeners import XCOM_KEY
 from mqdlq.airflow.metrics import emit, emit_start_failure

@@ -11,7 +11,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq import directories
-from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.hooks.connections import open_ledger
 from mqdlq.airflow.operators.base import HandlerTask, Stage, progress, started_by, utc_now
 from mqdlq.airflow.params import request
 from mqdlq.airflow.run_ids import ledger_run_id

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.sdk.execution_time.hitl import HITLUser, upsert_hitl_detail
 
 from mqdlq import directories
-from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.hooks.connections import open_ledger
 from mqdlq.airflow.links import airflow_address
 from mqdlq.airflow.metrics import emit_approvals, emit_depth
 from mqdlq.airflow.notifications import notify

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from mqdlq.airflow.hooks.connections import shared_ledger
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
-from mqdlq.airflow.hooks.ledger import shared_ledger
 from mqdlq.airflow.operators.base import utc_now
 from mqdlq.airflow.triggers.pauses import WakeUps, answer_of, shared_threads
 from mqdlq.airflow.triggers.waiting import LONGEST_BACK_OFF_S

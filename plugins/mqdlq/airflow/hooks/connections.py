@@ -1,4 +1,4 @@
-"""Open the ledger that Airflow's connection `mqdlq_ledger` or the environment names."""
+"""The ledger and the keys of payload that Airflow's connections name."""
 
 from __future__ import annotations
 
@@ -70,3 +70,27 @@ def url_of(connection: Connection) -> str:
         database=connection.schema,
         query=connection.extra_dejson,
     )
+
+
+def payload_keys(conn_id: str | None) -> dict[str, bytes]:
+    """Return the keys of a connection of this Airflow by their names; none without a connection.
+
+    It reads secrets and the metadata database itself, so it is for processes that are not tasks.
+    Raises ConnectionSettingsError if the connection is missing or has no key.
+    """
+    if conn_id is None:
+        return {}
+    # Tasks import this module, too, and have no use for Airflow's models and for Arrow.
+    from airflow.models.connection import Connection as StoredConnection  # noqa: PLC0415
+
+    from mqdlq.stages.snapshot.snapshot_options import read_all_keys  # noqa: PLC0415
+
+    try:
+        found = StoredConnection.get_connection_from_secrets(conn_id)
+    except AirflowNotFoundException:
+        raise ConnectionSettingsError(
+            "MQDLQ-124",
+            f"connection {conn_id!r} is not defined in this Airflow, neither in the environment"
+            " nor in its metadata database; define it, or run the command where it is defined",
+        ) from None
+    return read_all_keys(conn_id, found.password, found.extra_dejson)
