@@ -168,7 +168,6 @@ def certify(
     mqsc: Annotated[
         bool,
         Option(
-            "--mqsc",
             help="Print the MQSC commands for an administrator, and do not connect.",
         ),
     ] = False,

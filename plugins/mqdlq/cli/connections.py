@@ -92,9 +92,7 @@ def add(
     password_file: Annotated[
         Path | None, Option(help="A file that has the password as its only line.")
     ] = None,
-    password_stdin: Annotated[
-        bool, Option("--password-stdin", help="Read the password from standard input.")
-    ] = False,
+    password_stdin: Annotated[bool, Option(help="Read the password from standard input.")] = False,
     tls_cipher_spec: Annotated[
         str, Option(help="The channel's CipherSpec, such as ANY_TLS12_OR_HIGHER.")
     ] = "",
@@ -115,9 +113,7 @@ def add(
     transport: Annotated[
         str, Option(help="client (TCP), bindings or embedded; client unless given.")
     ] = "",
-    replace: Annotated[
-        bool, Option("--replace", help="Replace the connection that has this id.")
-    ] = False,
+    replace: Annotated[bool, Option(help="Replace the connection that has this id.")] = False,
     form: Annotated[
         Form | None,
         Option(

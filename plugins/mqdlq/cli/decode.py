@@ -179,7 +179,7 @@ def decode(
     ] = None,
     output: Output = Format.TEXT,
     show_payload: Annotated[
-        bool, Option("--show-payload", help="Show the payload, too, not only its length.")
+        bool, Option(help="Show the payload, too, not only its length.")
     ] = False,
 ) -> None:
     """Implement `mqdlq decode`.

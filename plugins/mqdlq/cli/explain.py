@@ -10,10 +10,11 @@ import json
 import re
 import string
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
 
@@ -37,7 +38,6 @@ from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger.reading.message_facts import MessageKeyError, ambiguous
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.mqi.browse import BrowsedMessage
-from mqdlq.mqi.connect import QueueManager
 from mqdlq.reading.explanations import (
     RULES_APPLY_TO,
     explanation_as_json,
@@ -75,8 +75,6 @@ _NOUNS: Final = {
     "bool": "true or false",
     "int32": "a number",
 }
-_HEX_ENCODING: Final = 546
-_HEX_CCSID: Final = 819
 
 
 class SourceError(MqDlqError, ValueError):
@@ -125,49 +123,6 @@ class Message:
     is_row: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The messages to choose; none of the three means every message.
-
-    `keys` are hexadecimal digits of message_key, of which the first few are enough; `msg_ids` are
-    the 48 digits of a MsgId.
-    """
-
-    numbers: tuple[int, ...] = ()
-    keys: tuple[str, ...] = ()
-    msg_ids: tuple[str, ...] = ()
-
-    def of(self, messages: Iterable[Message]) -> Iterator[Message]:
-        """Yield the chosen messages in the order of the source.
-
-        Raises SelectionError, after the last message, for what is not there, and MessageKeyError,
-        before any message, for a prefix that fits several keys.
-        """
-        if not (self.numbers or self.keys or self.msg_ids):
-            yield from messages
-            return
-        chosen = [message for message in messages if self._fits(message)]
-        for prefix in self.keys:
-            found = sorted({message.key for message in chosen if message.key.startswith(prefix)})
-            if len(found) > 1:
-                raise ambiguous(prefix, found, len(found))
-        yield from chosen
-        missing = [
-            *(f"number {n}" for n in self.numbers if n not in {m.number for m in chosen}),
-            *(f"key {k}" for k in self.keys if not any(m.key.startswith(k) for m in chosen)),
-            *(f"MsgId {i}" for i in self.msg_ids if i not in {m.msg_id for m in chosen}),
-        ]
-        if missing:
-            raise SelectionError("MQDLQ-903", f"no message here has {' or '.join(missing)}")
-
-    def _fits(self, message: Message) -> bool:
-        return (
-            message.number in self.numbers
-            or any(message.key.startswith(prefix) for prefix in self.keys)
-            or message.msg_id in self.msg_ids
-        )
-
-
 def explain(
     source: Annotated[
         str,
@@ -202,7 +157,7 @@ def explain(
         Option(metavar="HEX", help="Only messages with this MsgId; repeatable."),
     ] = None,
     nul_as_blank: Annotated[
-        bool, Option("--nul-as-blank", help="Compare NULs as blanks; IBM's handler does not.")
+        bool, Option(help="Compare NULs as blanks; IBM's handler does not.")
     ] = False,
     queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
     output: Output = Format.TEXT,
@@ -234,12 +189,11 @@ def explain(
         refusing(SourceError, ConnectionSettingsError),
         refusing(*_PLACED, code=1, prefix=""),
     ):
-        selection = Selection(
-            tuple(number or ()), _digits("--key", key, 64), _digits("--msg-id", msg_id, 48)
-        )
+        keys, msg_ids = _digits("--key", key, 64), _digits("--msg-id", msg_id, 48)
         table = parse_table(rules, queue_kind)
         with _opened(source, queue, table, address) as messages:
-            for message in _warned(selection.of(messages), source, table):
+            chosen = _chosen(messages, number or (), keys, msg_ids)
+            for message in _warned(chosen, source, table):
                 values = with_nuls_as_blanks(message.values) if nul_as_blank else message.values
                 click.echo(_explained(message, table, values, output))
 
@@ -254,23 +208,61 @@ def _digits(option: str, given: list[str] | None, most: int) -> tuple[str, ...]:
     return tuple(digits.lower() for digits in given or ())
 
 
+def _chosen(
+    messages: Iterable[Message],
+    numbers: Sequence[int],
+    keys: Sequence[str],
+    msg_ids: Sequence[str],
+) -> Iterator[Message]:
+    """Yield the chosen messages in the order of the source, or all if nothing is chosen.
+
+    `keys` may be beginnings of a message_key. Raises SelectionError, after the last message, for
+    what is not there, and MessageKeyError, before any message, if a key fits several.
+    """
+    if not (numbers or keys or msg_ids):
+        yield from messages
+        return
+    chosen = [
+        message
+        for message in messages
+        if message.number in numbers
+        or message.msg_id in msg_ids
+        or message.key.startswith(tuple(keys))
+    ]
+    for prefix in keys:
+        found = sorted({message.key for message in chosen if message.key.startswith(prefix)})
+        if len(found) > 1:
+            raise ambiguous(prefix, found, len(found))
+    yield from chosen
+    missing = [
+        *(f"number {n}" for n in numbers if n not in {m.number for m in chosen}),
+        *(f"key {k}" for k in keys if not any(m.key.startswith(k) for m in chosen)),
+        *(f"MsgId {i}" for i in msg_ids if i not in {m.msg_id for m in chosen}),
+    ]
+    if missing:
+        raise SelectionError("MQDLQ-903", f"no message here has {' or '.join(missing)}")
+
+
 @contextmanager
 def _opened(
     source: str, queue: str, table: RulesTable, address: Address
 ) -> Iterator[Iterator[Message]]:
     """Yield the messages of a file, a snapshot or a queue; raise SourceError for others."""
     if source == "-" and not queue:
-        yield file_messages(sys.stdin.buffer, STANDARD_INPUT, table, _warn)
+        yield _file_messages(sys.stdin.buffer, STANDARD_INPUT, table)
     elif not queue and Path(source).is_file():
         with Path(source).open("rb") as file:
-            yield file_messages(file, source, table, _warn)
+            yield _file_messages(file, source, table)
     elif not queue and _SNAPSHOT_ID.fullmatch(source):
-        yield snapshot_messages(lake.find_snapshot(directories.lake(), source))
+        directory = lake.find_snapshot(directories.lake(), source)
+        yield map(_of_row, lake.whole_rows(directory, _COLUMNS))
     elif not queue and ("://" in source or Path(source).is_dir()):
-        yield snapshot_messages(source.rstrip("/"))
+        yield map(_of_row, lake.whole_rows(source.rstrip("/"), _COLUMNS))
     elif queue or address.knows(source):
         with address.connect(source) as found:
-            yield queue_messages(found, choose_queue(found, table, queue), table, now)
+            name = choose_queue(found, table, queue)
+            batches = browse_rows(found, name, table, _COLUMNS, now)
+            yield (_of_row(row) for rows in batches for row in rows)
     else:
         raise SourceError(
             "MQDLQ-902",
@@ -321,14 +313,11 @@ def _explained(message: Message, table: RulesTable, values: Any, output: Format)
     return json.dumps(found)
 
 
-def file_messages(
-    file: BinaryIO, name: str, table: RulesTable, warn: Callable[[str], None]
-) -> Iterator[Message]:
+def _file_messages(file: BinaryIO, name: str, table: RulesTable) -> Iterator[Message]:
     """Yield the messages of a file: JSON lines, or a paste as `mqdlq decode` reads it.
 
-    The messages of a paste have the properties in their bodies that the table compares.
-
-    Raises `MessageError` and `PasteError`, which name the line.
+    The messages of a paste have the properties in their bodies that the table compares. Raises
+    MessageError and PasteError, which name the line.
     """
     head = b""
     for line in file:
@@ -339,7 +328,7 @@ def file_messages(
         return
     row = _object(head)
     if head.lstrip()[:1] in {b"{", b"["} and not _is_of_qm(row):
-        yield from _row_messages(head.splitlines(keepends=True), file, name, warn)
+        yield from _row_messages(chain(head.splitlines(keepends=True), file), name)
         return
     text = as_text(head + file.read())
     if not looks_pasted(text.split("\n")):
@@ -347,19 +336,6 @@ def file_messages(
     matches = PropertyMatches(table)
     for number, message in enumerate(read_pasted(text, name), start=1):
         yield _of_paste(number, message, matches)
-
-
-def snapshot_messages(directory: str) -> Iterator[Message]:
-    """Yield the messages of a finished snapshot; raises `LakeError`."""
-    yield from map(_of_row, lake.whole_rows(directory, _COLUMNS))
-
-
-def queue_messages(
-    queue_manager: QueueManager, queue: str, table: RulesTable, clock: Callable[[], datetime]
-) -> Iterator[Message]:
-    """Browse a queue and yield its messages; raises `QueueManagerError`."""
-    for rows in browse_rows(queue_manager, queue, table, _COLUMNS, clock):
-        yield from map(_of_row, rows)
 
 
 def _of_row(row: Mapping[str, Any]) -> Message:
@@ -382,13 +358,12 @@ def _of_paste(number: int, message: PastedMessage, matches: PropertyMatches) -> 
         row |= {"browsed_at": None, "expires_at": None}
         shown = BrowsedMessage(md.encode(), message.body, message.total_length)
         row |= matches.compare(shown, is_complete=False)
-        found = _of_row(row)
-        return Message(number, label, found.message_class, row, found.key, found.msg_id)
+        return replace(_of_row(row), label=label)
     seen = describe(
         message.body,
         message.total_length,
-        encoding=_HEX_ENCODING,
-        ccsid=_HEX_CCSID,
+        encoding=546,
+        ccsid=819,
         format="MQDEAD",
         msg_flags=0,
     )
@@ -417,30 +392,26 @@ def _is_of_qm(row: dict[str, Any] | None) -> bool:
     return row is not None and ("body" in row or str(row.get("format")).startswith("mqdlq"))
 
 
-def _row_messages(
-    first: Iterable[bytes], rest: Iterable[bytes], name: str, warn: Callable[[str], None]
-) -> Iterator[Message]:
-    known, count, number = set(HEADERS.names), 0, 0
-    for lines in (first, rest):
-        for line in lines:
-            number += 1
-            if not line.strip():
-                continue
-            place, row = f"{name}:{number}", _object(line)
-            if row is None:
-                raise MessageError(place, _EXPECTED)
-            count += 1
-            if isinstance(row.get("headers"), list):
-                yield _of_decoded(count, number, place, row)
-                continue
-            if row and not row.keys() & set(HEADERS.names):
-                raise MessageError(
-                    place, f"{_unknown(min(row))}, nor is any other key here; {_EXPECTED}"
-                )
-            for unknown in row.keys() - known:
-                known.add(unknown)  # once is enough: the next lines are likely to have it, too
-                warn(f"{place}: warning: {_unknown(unknown)}, and is not looked at")
-            yield _of_columns(count, number, place, row)
+def _row_messages(lines: Iterable[bytes], name: str) -> Iterator[Message]:
+    known, count = set(HEADERS.names), 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        place, row = f"{name}:{number}", _object(line)
+        if row is None:
+            raise MessageError(place, _EXPECTED)
+        count += 1
+        if isinstance(row.get("headers"), list):
+            yield _of_decoded(count, number, place, row)
+            continue
+        if row and not row.keys() & set(HEADERS.names):
+            raise MessageError(
+                place, f"{_unknown(min(row))}, nor is any other key here; {_EXPECTED}"
+            )
+        for unknown in row.keys() - known:
+            known.add(unknown)  # once is enough: the next lines are likely to have it, too
+            _warn(f"{place}: warning: {_unknown(unknown)}, and is not looked at")
+        yield _of_columns(count, number, place, row)
 
 
 def _of_decoded(count: int, line: int, place: str, row: Mapping[str, Any]) -> Message:
@@ -452,15 +423,7 @@ def _of_decoded(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
         for column, keyword in _COMPARED.items()
     }
     found = _of_columns(count, line, place, {**values, "class": row.get("class")})
-    return Message(
-        count,
-        found.label,
-        found.message_class,
-        found.values,
-        msg_id=str(md.get("MsgId", "")),
-        has_md=bool(md),
-        is_row=True,
-    )
+    return replace(found, msg_id=str(md.get("MsgId", "")), has_md=bool(md))
 
 
 def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Message:
@@ -473,10 +436,13 @@ def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
             raise MessageError(place, f"{column} must be {noun}, found {found}")
         values[column] = value.rstrip(" ") if isinstance(value, str) else value
     values |= {name: _source(place, name, row[name]) for name in _SOURCES if name in row}
+    written = MessageClass.DEAD_LETTER if row.get("class") is None else row["class"]
+    if written not in list(MessageClass):
+        raise MessageError(place, f"class must be {listed(MessageClass)}")
     return Message(
         count,
         f"message at line {line}",
-        _class(place, row),
+        MessageClass(written),
         values,
         key=str(row.get("message_key") or ""),
         msg_id=str(row.get("msg_id") or ""),
@@ -487,33 +453,17 @@ def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
 def _source(place: str, name: str, value: Any) -> Any:
     """Return a column that only extensions use; raise MessageError for a value of another type."""
     kind = HEADERS.field(name).type
-    try:
-        return _converted(value, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError):
-        found = type(value).__name__
-        raise MessageError(place, f"{name} must be {_NOUNS[str(kind)]}, found {found}") from None
-
-
-def _converted(value: Any, kind: pa.DataType) -> Any:
-    if not isinstance(value, str):
-        return pa.scalar(value, kind).as_py()
-    found = datetime.fromisoformat(value) if pa.types.is_timestamp(kind) else None
-    if found is None or found.tzinfo is None:
-        raise TypeError
-    return found
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError):
+        if not isinstance(value, str):
+            return pa.scalar(value, kind).as_py()
+        time = datetime.fromisoformat(value) if pa.types.is_timestamp(kind) else None
+        if time is not None and time.tzinfo is not None:
+            return time
+    found = type(value).__name__
+    raise MessageError(place, f"{name} must be {_NOUNS[str(kind)]}, found {found}")
 
 
 def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name, HEADERS.names, n=1)
     meant = f" (did you mean {near[0]}?)" if near else ""
     return f"{name!r} is not a column of a snapshot{meant}"
-
-
-def _class(place: str, row: Mapping[str, Any]) -> MessageClass:
-    """Return the class of a message; one that has none is taken for a dead letter."""
-    written = row.get("class")
-    if written is None:
-        return MessageClass.DEAD_LETTER
-    if written not in list(MessageClass):
-        raise MessageError(place, f"class must be {listed(MessageClass)}")
-    return MessageClass(written)

@@ -52,7 +52,7 @@ def preview(
     *,
     rules: Annotated[BinaryIO, Option(metavar="PATH", help="The rules table.")],
     output: Output = Format.TEXT,
-    nul_as_blank: Annotated[bool, Option("--nul-as-blank", help="Compare NULs as blanks.")] = False,
+    nul_as_blank: Annotated[bool, Option(help="Compare NULs as blanks.")] = False,
     queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
     address: AddressOptions,
 ) -> None:

@@ -40,7 +40,6 @@ def report(
     needs_attention: Annotated[
         bool,
         Option(
-            "--needs-attention",
             help="List all messages that need attention or have no outcome, as lines of JSON.",
         ),
     ] = False,

@@ -50,9 +50,7 @@ def list_archive(
         int | None,
         Option(type=click.IntRange(min=1), help="How many, the newest first; JSON has all."),
     ] = None,
-    each: Annotated[
-        bool, Option("--each", help="A row for each message, with its message_key.")
-    ] = False,
+    each: Annotated[bool, Option(help="A row for each message, with its message_key.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
     """Implement `mqdlq restore list`.
@@ -97,17 +95,16 @@ def run_restoration(
         str, Option(help="Put them on this queue, not back on the dead-letter queue.")
     ] = "",
     to_queue_manager: Annotated[str, Option(help="That queue's queue manager.")] = "",
-    no_header: Annotated[bool, Option("--no-header", help="Without their MQDLH.")] = False,
+    no_header: Annotated[bool, Option(help="Without their MQDLH.")] = False,
     again: Annotated[
         bool,
         Option(
-            "--again",
             help="Also what was restored before, or may have been, and the originals of messages"
             " that were delivered repaired.",
         ),
     ] = False,
     why: Annotated[str, Option(help="The reason, or the number of a ticket.")] = "",
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be restored.")] = False,
+    dry_run: Annotated[bool, Option(help="Only say what would be restored.")] = False,
 ) -> None:
     """Implement `mqdlq restore run`.
 

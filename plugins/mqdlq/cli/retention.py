@@ -28,10 +28,10 @@ Reason = Annotated[str, Option(help="Why, for example the number of the case.")]
 def prune_archive_and_ledger(
     handler: Annotated[str, Option(help="Only by the policy of this handler.")] = "",
     *,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, Option(help="Only say what would be removed.")] = False,
     trust_clock: Annotated[
         bool,
-        Option("--trust-clock", help="Confirm that the clock of this computer is right."),
+        Option(help="Confirm that the clock of this computer is right."),
     ] = False,
     output: Output = Format.TEXT,
 ) -> None:
@@ -190,9 +190,7 @@ def remove_hold(
 
 def list_holds(
     *,
-    removed: Annotated[
-        bool, Option("--removed", help="Also the holds that no longer apply.")
-    ] = False,
+    removed: Annotated[bool, Option(help="Also the holds that no longer apply.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
     """Implement `mqdlq hold list`.

@@ -23,7 +23,6 @@ from mqdlq.model import QueueKind
 from mqdlq.rules import (
     Comparison,
     Rule,
-    RuleChange,
     RulesError,
     RulesTable,
     compare,
@@ -36,48 +35,6 @@ from mqdlq.rules.diagnostics import listed
 if TYPE_CHECKING:
     from mqdlq.evaluation.differences import Cell, Treatments
 
-_PAGE: Final = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{{ names[0] }} and {{ names[1] }}</title>
-<style>
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem;
-  color: #1c1c1c; background: #fff }
-table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
-th, td { border: 1px solid #bbb; padding: .35rem .6rem; text-align: left; vertical-align: top }
-td.count { text-align: right; font-variant-numeric: tabular-nums }
-code, pre { font: 13px/1.5 ui-monospace, monospace; white-space: pre-wrap }
-caption { text-align: left; font-weight: 600; padding-bottom: .3rem }
-</style></head><body>
-<h1>{{ lines[0] }}</h1>
-{% if lines|length > 1 %}<pre>{{ lines[1:]|join("\n") }}</pre>{% endif %}
-{% if asked %}
-<h2>{{ asked.different }} of {{ asked.messages }} messages are treated differently</h2>
-<p>{{ asked.snapshots|length }} {{ "snapshot" if asked.snapshots|length == 1 else "snapshots" }}; a
-message counts once, as it was seen last.</p>
-{% if asked.cells %}
-<table><caption>What was done (rows) and what is done now (columns), in messages</caption>
-<tr><th></th>{% for new in columns %}<th scope="col"><code>{{ new }}</code></th>{% endfor %}</tr>
-{% for old, row in rows.items() %}
-<tr><th scope="row"><code>{{ old }}</code></th>
-{% for new in columns %}{% set cell = row.get(new) %}
-<td class="count"{% if cell %} style="background: rgba(214, 120, 20, {{ shade(cell) }})"
- title="{{ samples(cell) }}"{% endif %}>{{ cell.messages if cell else "" }}</td>{% endfor %}</tr>
-{% endfor %}</table>
-<table><caption>Samples</caption>
-<tr><th>Messages</th><th>Was</th><th>Is</th><th>Snapshot and browse_seq</th></tr>
-{% for cell in asked.cells %}<tr><td class="count">{{ cell.messages }}</td>
-<td><code>{{ cell.old }}</code></td><td><code>{{ cell.new }}</code></td>
-<td>{{ samples(cell) }}</td></tr>{% endfor %}</table>
-{% endif %}
-{% for name, rules in never %}{% if rules %}
-<table><caption>{{ name }}: no message met these rules</caption>
-<tr><th>Line</th><th>Rule</th></tr>
-{% for rule in rules %}<tr><td class="count">{{ rule.line }}</td>
-<td><code>{{ text(rule) }}</code></td></tr>{% endfor %}</table>
-{% endif %}{% endfor %}
-{% endif %}
-</body></html>
-"""
-
 
 def diff_page(names: tuple[str, str], lines: Sequence[str], asked: Treatments | None) -> str:
     """Return the page; `lines` say what differs in the tables themselves."""
@@ -87,7 +44,8 @@ def diff_page(names: tuple[str, str], lines: Sequence[str], asked: Treatments | 
         rows[cell.old][cell.new] = cell
         most = max(most, cell.messages)
     environment = Environment(autoescape=True, trim_blocks=True)
-    return environment.from_string(_PAGE).render(
+    page = Path(__file__).with_name("rules_diff.html").read_text(encoding="utf-8")
+    return environment.from_string(page).render(
         names=names,
         lines=lines,
         asked=asked,
@@ -99,8 +57,6 @@ def diff_page(names: tuple[str, str], lines: Sequence[str], asked: Treatments | 
         samples=lambda cell: ", ".join(f"{s.snapshot_id} {s.browse_seq}" for s in cell.samples),
     )
 
-
-# The command `mqdlq rules diff`: compare two rules tables.
 
 HERE_UP_TO: Final = 10_000
 """Messages that are compared without Spark, whose start alone takes longer."""
@@ -235,7 +191,10 @@ def _as_json(found: Comparison, asked: Treatments | None) -> dict[str, Any]:
             {"keyword": keyword, "old": old or None, "new": new or None}
             for keyword, old, new in found.control
         ],
-        "rules": [_change_as_json(change) for change in found.rules],
+        "rules": [
+            {"change": one.change, "old": _rule_as_json(one.old), "new": _rule_as_json(one.new)}
+            for one in found.rules
+        ],
     }
     if asked is not None:
         shown |= {
@@ -258,13 +217,8 @@ def _cell_as_json(cell: Cell) -> dict[str, Any]:
     return {"old": cell.old, "new": cell.new, "messages": cell.messages, "samples": samples}
 
 
-def _rule_as_json(rule: Rule) -> dict[str, Any]:
-    return {"line": rule.line, "rule": rule_text(rule)}
-
-
-def _change_as_json(change: RuleChange) -> dict[str, Any]:
-    old, new = (rule and _rule_as_json(rule) for rule in (change.old, change.new))
-    return {"change": change.change, "old": old, "new": new}
+def _rule_as_json(rule: Rule | None) -> dict[str, Any] | None:
+    return {"line": rule.line, "rule": rule_text(rule)} if rule else None
 
 
 def _as_text(names: tuple[str, str], found: Comparison, asked: Treatments | None) -> list[str]:
@@ -274,15 +228,12 @@ def _as_text(names: tuple[str, str], found: Comparison, asked: Treatments | None
         for keyword, old, new in found.control
     ]
     for change in found.rules:
-        lines += _change_as_text(change)
+        rules = [rule for rule in (change.old, change.new) if rule]
+        numbers = " -> ".join(str(rule.line) for rule in rules)
+        first, *others = dict.fromkeys(rule_text(rule) for rule in rules)
+        lines.append(f"{change.change}, line {numbers}: {first}")
+        lines += [f"    -> {text}" for text in others]
     return lines if asked is None else [*lines, "", *_treatments_as_text(names, asked)]
-
-
-def _change_as_text(change: RuleChange) -> list[str]:
-    rules = [rule for rule in (change.old, change.new) if rule]
-    lines = " -> ".join(str(rule.line) for rule in rules)
-    texts = list(dict.fromkeys(rule_text(rule) for rule in rules))
-    return [f"{change.change}, line {lines}: {texts[0]}", *(f"    -> {text}" for text in texts[1:])]
 
 
 def _treatments_as_text(names: tuple[str, str], asked: Treatments) -> list[str]:

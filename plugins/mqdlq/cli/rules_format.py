@@ -75,7 +75,7 @@ def convert(
             help="A rules table or, to convert to one, a YAML file; - is standard input.",
         ),
     ],
-    to: Annotated[Form, Option("--to", help="The form to write.")],
+    to: Annotated[Form, Option(help="The form to write.")],
 ) -> None:
     """Implement `mqdlq rules convert`.
 

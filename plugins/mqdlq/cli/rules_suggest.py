@@ -23,9 +23,7 @@ def suggest(
     back: Since = None,
     parking_queue: Annotated[
         str,
-        Option(
-            "--parking-queue", metavar="QUEUE", help="Forward messages that a retry cannot help."
-        ),
+        Option(metavar="QUEUE", help="Forward messages that a retry cannot help."),
     ] = "",
     at_most: Annotated[
         int,

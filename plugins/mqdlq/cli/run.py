@@ -84,11 +84,11 @@ def backfill(
         str, Option(metavar="TABLE", help="A rules table beside the handler's own.")
     ] = "",
     apply: Annotated[
-        bool, Option("--apply", help="Act on those messages that are still on the queue.")
+        bool, Option(help="Act on those messages that are still on the queue.")
     ] = False,
     why: Why = "",
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Only list what would be evaluated; start nothing.")
+        bool, Option(help="Only list what would be evaluated; start nothing.")
     ] = False,
 ) -> None:
     """Implement `mqdlq backfill`.

@@ -25,7 +25,6 @@ def shadow(
     arrivals: Annotated[
         list[str] | None,
         Option(
-            "--arrivals",
             metavar="ID|DIR",
             help="A later snapshot of a queue that messages were sent to; repeatable.",
         ),

@@ -98,7 +98,7 @@ def prune(
         float | None,
         Option(type=click.FloatRange(min=0), help="For how many days snapshots are kept."),
     ] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, Option(help="Only say what would be removed.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
     """Implement `mqdlq snapshots prune`.

@@ -27,8 +27,8 @@ from mqdlq.mqi.connect import MQCC_FAILED, ConnectionSettings, QueueManager, con
 QUEUE_MANAGER = "QM1"
 DEFINITIONS = Path(__file__).with_name("demo.mqsc")
 """Also include/mqsc/QM1.mqsc, for the queue manager of the compose file."""
-LITTLE_ENDIAN, BIG_ENDIAN, Z_OS = 546, 273, 785  # MQENC: Linux on x86, AIX, z/OS
-LATIN_1, EBCDIC = 819, 500
+# Each platform's MQMD.Encoding and CodedCharSetId.
+LINUX, AIX, Z_OS = (546, 819), (273, 819), (785, 500)
 ROOM = {"PAYMENTS.IN": 4}
 """Nobody read payments for a while: the queue had room for four more, then for none.
 
@@ -48,8 +48,7 @@ class Message:
     msg_type: int = 8  # MQMT_DATAGRAM
     reply_to_q: str = ""
     persistence: int = 1
-    encoding: int = LITTLE_ENDIAN
-    ccsid: int = LATIN_1
+    platform: tuple[int, int] = LINUX
 
 
 class Mover:
@@ -90,22 +89,10 @@ class Mover:
         self._put(self._dlq, body, descriptor)
 
     def _dead_letter(self, message: Message, descriptor: Any, reason: int) -> None:
-        now = self._clock()
-        header = DeadLetterHeader(
-            reason=reason,
-            dest_q_name=message.target_q,
-            dest_q_mgr_name=self._queue_manager.name,
-            encoding=message.encoding,
-            coded_char_set_id=message.ccsid,
-            format="MQSTR",
-            put_appl_type=6,
-            put_appl_name="mqdlq demo mover",
-            put_date=f"{now:%Y%m%d}",
-            put_time=f"{now:%H%M%S}00",
-        )
+        name, now = self._queue_manager.name, self._clock()
+        header = _header(reason, message.target_q, name, now, message.platform)
         descriptor.Format = self._client.CMQC.MQFMT_DEAD_LETTER_HEADER
-        packed = header.encode(encoding=message.encoding, ccsid=message.ccsid)
-        self._put(self._dlq, packed + message.body, descriptor)
+        self._put(self._dlq, header + message.body, descriptor)
 
     def _descriptor(self, message: Message) -> Any:
         descriptor = self._client.module.MD()
@@ -113,8 +100,7 @@ class Mover:
         descriptor.MsgId = secrets.token_bytes(24)
         descriptor.MsgType = message.msg_type
         descriptor.Format = self._client.CMQC.MQFMT_STRING
-        descriptor.Encoding = message.encoding
-        descriptor.CodedCharSetId = message.ccsid
+        descriptor.Encoding, descriptor.CodedCharSetId = message.platform
         descriptor.Persistence = message.persistence
         descriptor.ReplyToQ = message.reply_to_q.encode()
         descriptor.ReplyToQMgr = self._queue_manager.name.encode() if message.reply_to_q else b""
@@ -156,12 +142,12 @@ def _messages(now: datetime) -> Iterator[Message]:
     for number in range(1, 29):
         yield Message("PAYMENTS.IN", _payment(number), "payments-gateway", early)
     host = _payment(29).decode().encode("cp500")
-    yield Message("PAYMENTS.IN", host, "CICSPAY1", early, encoding=Z_OS, ccsid=EBCDIC)
+    yield Message("PAYMENTS.IN", host, "CICSPAY1", early, platform=Z_OS)
     for number in range(30, 38):
         yield Message("PAYMENTS.INTL", _payment(number), "payments-gateway", early)
     for number in range(1, 11):
         body = f'{{"order": "EU-{secrets.token_hex(4)}", "lines": {number}}}'.encode()
-        yield Message("ORDERS.EU", body, "order-entry", late, encoding=BIG_ENDIAN)
+        yield Message("ORDERS.EU", body, "order-entry", late, platform=AIX)
     for number in range(1, 7):
         body = f'{{"reply_to_request": "{secrets.token_hex(6)}", "part": {number}}}'.encode()
         gone = f"AMQ.{secrets.token_hex(8).upper()}"
@@ -186,22 +172,40 @@ def _strays(now: datetime, queue_manager: str) -> Iterator[tuple[Message, bytes,
     plain = Message("", b"", "batch-unload", now - timedelta(days=1))
     for number in range(1, 4):
         yield plain, f"not a dead letter {number} {secrets.token_hex(4)}".encode(), b"MQSTR   "
+    cut = _header(MQRC["MQRC_Q_FULL"], "PAYMENTS.IN", queue_manager, now, LINUX)[:100]
+    yield replace(plain, appl_name="old-bridge"), cut, b"MQDEAD  "
+    # But the MQMD says Latin-1.
+    foreign = _header(
+        MQRC["MQRC_Q_FULL"], "PAYMENTS.IN", queue_manager, now, LINUX, written_on=Z_OS
+    )
+    yield replace(plain, appl_name="unload-zos"), foreign + "host".encode("cp500"), b"MQDEAD  "
+
+
+def _header(
+    reason: int,
+    queue: str,
+    queue_manager: str,
+    now: datetime,
+    platform: tuple[int, int],
+    *,
+    written_on: tuple[int, int] | None = None,
+) -> bytes:
+    """Return an MQDLH; `platform` is that of the body which follows it."""
+    encoding, ccsid = platform
     header = DeadLetterHeader(
-        reason=MQRC["MQRC_Q_FULL"],
-        dest_q_name="PAYMENTS.IN",
+        reason=reason,
+        dest_q_name=queue,
         dest_q_mgr_name=queue_manager,
-        encoding=LITTLE_ENDIAN,
-        coded_char_set_id=LATIN_1,
+        encoding=encoding,
+        coded_char_set_id=ccsid,
         format="MQSTR",
         put_appl_type=6,
         put_appl_name="mqdlq demo mover",
         put_date=f"{now:%Y%m%d}",
         put_time=f"{now:%H%M%S}00",
     )
-    cut = header.encode(encoding=LITTLE_ENDIAN, ccsid=LATIN_1)[:100]
-    yield replace(plain, appl_name="old-bridge"), cut, b"MQDEAD  "
-    foreign = header.encode(encoding=Z_OS, ccsid=EBCDIC)  # but the MQMD says Latin-1
-    yield replace(plain, appl_name="unload-zos"), foreign + "host".encode("cp500"), b"MQDEAD  "
+    encoding, ccsid = written_on or platform
+    return header.encode(encoding=encoding, ccsid=ccsid)
 
 
 @click.command()
