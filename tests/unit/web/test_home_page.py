@@ -12,7 +12,8 @@ from mqdlq.ledger.tables.runs import Look
 from mqdlq.reading.fleet import QueueState, read_fleet
 from mqdlq.reading.report import write_report
 from mqdlq.stages.execute import make_pass
-from mqdlq.web.overview import Home, attention_by_outcome, read_home
+from mqdlq.tools.acting import Sources
+from mqdlq.web.overview import HandledQueue, read_queues
 from tests.support.web.demo_world import ALL_WELL
 from tests.support.world import Outcome, World
 
@@ -51,13 +52,13 @@ def handle(world: World, *keys: str, action: str | None = None, reports: bool = 
 
 
 def keys_of(world: World, reason: int) -> list[str]:
-    groups = (queue.troubles for queue in home(world).queues)
-    found = (one for troubles in groups for one in troubles or ())
-    return [key for one in found if f"({reason})" in one.cause for key in one.keys]
+    found = (one for queue in queues(world) for one in queue.troubles or ())
+    rows = (row for one in found if f"({reason})" in one.first.cause for row in one.rows)
+    return [row.message_key for row in rows]
 
 
-def home(world: World) -> Home:
-    return read_home(world.ledger, world.lake_root, "test", {}, world.clock())
+def queues(world: World) -> list[HandledQueue]:
+    return read_queues(Sources("test", world.ledger, world.lake_root, world.clock), {})
 
 
 def test_the_home_shows_the_remaining_messages_and_who_handled_the_others(world: World) -> None:
@@ -66,7 +67,7 @@ def test_the_home_shows_the_remaining_messages_and_who_handled_the_others(world:
     handle(world, full[0], action="ACTION(RETRY) RETRY(1)")
     handle(world, *full[1:], action="ACTION(RETRY) RETRY(1)")
 
-    (queue,) = home(world).queues
+    (queue,) = queues(world)
 
     row = queue.row
     assert (row.attention, row.depth, row.state) == (3, 3, QueueState.ATTENTION)
@@ -80,14 +81,14 @@ def test_the_home_shows_the_remaining_messages_and_who_handled_the_others(world:
     ]
     assert queue.troubles is not None
     assert [one.messages for one in queue.troubles] == [3]
-    assert "MQRC_UNKNOWN_OBJECT_NAME (2085)" in queue.troubles[0].cause
-    assert attention_by_outcome(queue) == [(Outcome.UNMATCHED, 3)]
+    assert "MQRC_UNKNOWN_OBJECT_NAME (2085)" in queue.troubles[0].first.cause
+    assert queue.attention == [(Outcome.UNMATCHED, 3)]
 
 
 def test_a_part_of_a_group_that_was_handled_is_left_out_of_it(world: World) -> None:
     handle(world, *keys_of(world, FULL)[:2], action="ACTION(DISCARD)")
 
-    (queue,) = home(world).queues
+    (queue,) = queues(world)
 
     assert sorted(one.messages for one in queue.troubles or ()) == [3, 3]
 
@@ -95,10 +96,10 @@ def test_a_part_of_a_group_that_was_handled_is_left_out_of_it(world: World) -> N
 def test_a_failed_retry_still_needs_attention(world: World) -> None:
     handle(world, *keys_of(world, FULL), action="ACTION(FWD) FWDQ(CLOSED)")
 
-    (queue,) = home(world).queues
+    (queue,) = queues(world)
 
     assert (queue.row.attention, queue.row.since) == (8, ())
-    assert attention_by_outcome(queue) == [(Outcome.UNMATCHED, 3), (Outcome.EXHAUSTED, 5)]
+    assert queue.attention == [(Outcome.UNMATCHED, 3), (Outcome.EXHAUSTED, 5)]
 
 
 def test_a_queue_whose_messages_were_all_handled_says_by_whom(world: World) -> None:
