@@ -20,7 +20,7 @@ from mqdlq.reading.filters import FilterError
 from mqdlq.web.access import ReadableHandlers, is_signed_in
 from mqdlq.web.acting import router as acting
 from mqdlq.web.audit import router as audit
-from mqdlq.web.causes.routes import router as causes
+from mqdlq.web.causes import router as causes
 from mqdlq.web.history import router as history
 from mqdlq.web.messages import router as messages
 from mqdlq.web.overview import router as overview
@@ -34,12 +34,13 @@ from mqdlq.web.rendering import (
     static_files,
     vendored,
 )
+from mqdlq.web.rule_drafts import router as rule_drafts
 from mqdlq.web.rules import router as rules
 from mqdlq.web.runs import router as runs
 from mqdlq.web.security import SecurityHeaders, is_same_origin
 from mqdlq.web.threads import Turns
 
-ROOMS: Final = (overview, causes, messages, acting, runs, rules, history, audit)
+ROOMS: Final = (overview, causes, rule_drafts, messages, acting, runs, rules, history, audit)
 A_YEAR: Final = "private, max-age=31536000, immutable"
 
 

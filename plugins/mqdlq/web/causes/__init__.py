@@ -1,1 +1,0 @@
-"""Causes of dead letters, and one cause."""
