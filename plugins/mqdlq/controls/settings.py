@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from mqdlq.controls.limits import Limits
 from mqdlq.controls.loops import Loops
@@ -17,30 +15,18 @@ class Controls(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    limits: Annotated[Limits, Field(description="How much is moved: see [limits](#limits).")] = (
-        Limits()
-    )
-    loops: Annotated[
-        Loops | None,
-        Field(description="Quarantine of messages that come back: see [loops](#loops)."),
-    ] = None
+    limits: Limits = Limits()
+    """How much is moved: see [limits](#limits)."""
+    loops: Loops | None = None
+    """Quarantine of messages that come back: see [loops](#loops)."""
 
-    ramp: Annotated[
-        Ramp | None,
-        Field(description="Move the messages of a cause in steps: see [ramp](#ramp)."),
-    ] = None
-    breaker: Annotated[
-        Breaker | None,
-        Field(
-            description="Stop the messages of a cause that come back or fail: see"
-            " [breaker](#breaker)."
-        ),
-    ] = None
+    ramp: Ramp | None = None
+    """Move the messages of a cause in steps: see [ramp](#ramp)."""
+    breaker: Breaker | None = None
+    """Stop the messages of a cause that come back or fail: see [breaker](#breaker)."""
 
-    sequences: Annotated[
-        Sequences | None,
-        Field(description="Keep messages together and in order: see [sequences](#sequences)."),
-    ] = None
+    sequences: Sequences | None = None
+    """Keep messages together and in order: see [sequences](#sequences)."""
 
     @property
     def recognise_returns(self) -> bool:

@@ -40,126 +40,58 @@ class Handler(Operation, Controls):
 
     name: str
     directory: Path
-    connection: Annotated[str, Field(description="Airflow connection of type `ibmmq`.")]
-    rules: Annotated[
-        str | None,
-        Field(
-            description="File name of the rules table: a regular file of at most 16 MiB in the"
-            " directory of the YAML file, or below it. A link may lead nowhere else."
-        ),
-    ] = None
-    table: Annotated[
-        str | None,
-        Field(
-            description="The rules themselves, in [YAML form](rules.md#yaml-form). A handler"
-            " has either `rules` or `table`."
-        ),
-    ] = None
-    queue_kind: Annotated[
-        QueueKind,
-        Field(
-            description="`dead_letter`: rules act on messages with a valid MQDLH. `backout`: rules"
-            " act on messages without an MQDLH; see [backout queues](../how-to/backout-queues.md)."
-        ),
-    ] = QueueKind.DEAD_LETTER
-    state_queue: Annotated[
-        QueueName,
-        Field(
-            description="Local queue for the markers of units of work, on the same queue manager"
-            " as the dead-letter queue. No other application uses it."
-        ),
-    ] = "MQDLQ.STATE"
-    count_attempts: Annotated[
-        Literal["per_run", "across_runs"],
-        Field(
-            description="`per_run` starts the count of attempts at zero in each run; `across_runs`"
-            " continues the count of earlier runs."
-        ),
-    ] = "per_run"
-    nul_as_blank: Annotated[
-        bool,
-        Field(description="Compare NULs in text fields as blanks. IBM's handler does not do that."),
-    ] = False
-    hold_while_blocked: Annotated[
-        bool,
-        Field(
-            description="Do not count an attempt while the destination of a message is full or"
-            " inhibited for puts."
-        ),
-    ] = False
-    deliver_truncated: Annotated[
-        bool,
-        Field(
-            description="Deliver messages that may have been truncated to fit the dead-letter"
-            " queue."
-        ),
-    ] = False
-    explain: Annotated[
-        bool,
-        Field(
-            description="Store in the plan, for each message, the rule that decided, or the"
-            " nearest rule if none matches."
-        ),
-    ] = False
-    max_messages_per_unit: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=10_000,
-            description="Highest number of messages to one destination in a unit of work.",
-        ),
-    ] = 128
-    max_plan_age: Annotated[
-        timedelta, Field(description="Highest age of a snapshot when its plan is accepted.")
-    ] = timedelta(days=1)
-    max_run_time: Annotated[
-        timedelta, Field(description="Time after which a run stops retrying.")
-    ] = timedelta(hours=1)
-    payload: Annotated[
-        str,
-        Field(
-            pattern=r"^(none|full|head: [1-9][0-9]{0,8})$",
-            description="Part of message bodies that snapshots keep: `none`, `full`, or `head: N`"
-            " for the first N bytes. See [snapshots](../explanation/snapshots.md).",
-        ),
-    ] = "none"
-    payload_key: Annotated[
-        str | None, Field(description="Airflow connection with the key that encrypts the payload.")
-    ] = None
-    full_snapshot_every: Annotated[
-        timedelta,
-        Field(description="Time after which a run reads settled messages in full again."),
-    ] = timedelta(days=1)
-    keep_snapshots: Annotated[
-        int | None, Field(ge=1, description="Number of snapshots to keep per queue; unset: all.")
-    ] = None
-    keep_snapshots_for: Annotated[
-        timedelta | None, Field(description="Time to keep snapshots for; unset: no limit.")
-    ] = None
-    keep_archive_for: Annotated[
-        timedelta | None,
-        Field(
-            ge=timedelta(days=1),
-            description="Time to keep the archive copy of a discarded message for, at least a day;"
-            " unset: no limit. Then it cannot be restored. See"
-            " [retention](../how-to/retention.md).",
-        ),
-    ] = None
-    keep_runs_for: Annotated[
-        timedelta | None,
-        Field(
-            ge=timedelta(days=1),
-            description="Time to keep runs in the ledger for, at least a day; unset: no limit. Of"
-            " a pruned run, the numbers of its outcomes stay.",
-        ),
-    ] = None
-    lint: Annotated[
-        Mapping[str, Level],
-        Field(
-            description="Severity of a finding in the rules, by its [code](rules.md#lint-warnings):"
-            " `error`, `warning` or `off`."
-        ),
-    ] = {}
+    connection: str
+    """Airflow connection of type `ibmmq`."""
+    rules: str | None = None
+    """File name of the rules table: a regular file of at most 16 MiB in the directory of the YAML
+    file, or below it. A link may lead nowhere else."""
+    table: str | None = None
+    """The rules themselves, in [YAML form](rules.md#yaml-form). A handler has either `rules` or
+    `table`."""
+    queue_kind: QueueKind = QueueKind.DEAD_LETTER
+    """`dead_letter`: rules act on messages with a valid MQDLH. `backout`: rules act on messages
+    without an MQDLH; see [backout queues](../how-to/backout-queues.md)."""
+    state_queue: QueueName = "MQDLQ.STATE"
+    """Local queue for the markers of units of work, on the same queue manager as the dead-letter
+    queue. No other application uses it."""
+    count_attempts: Literal["per_run", "across_runs"] = "per_run"
+    """`per_run` starts the count of attempts at zero in each run; `across_runs` continues the count
+    of earlier runs."""
+    nul_as_blank: bool = False
+    """Compare NULs in text fields as blanks. IBM's handler does not do that."""
+    hold_while_blocked: bool = False
+    """Do not count an attempt while the destination of a message is full or inhibited for puts."""
+    deliver_truncated: bool = False
+    """Deliver messages that may have been truncated to fit the dead-letter queue."""
+    explain: bool = False
+    """Store in the plan, for each message, the rule that decided, or the nearest rule if none
+    matches."""
+    max_messages_per_unit: Annotated[int, Field(ge=1, le=10_000)] = 128
+    """Highest number of messages to one destination in a unit of work."""
+    max_plan_age: timedelta = timedelta(days=1)
+    """Highest age of a snapshot when its plan is accepted."""
+    max_run_time: timedelta = timedelta(hours=1)
+    """Time after which a run stops retrying."""
+    payload: Annotated[str, Field(pattern=r"^(none|full|head: [1-9][0-9]{0,8})$")] = "none"
+    """Part of message bodies that snapshots keep: `none`, `full`, or `head: N` for the first N
+    bytes. See [snapshots](../explanation/snapshots.md)."""
+    payload_key: str | None = None
+    """Airflow connection with the key that encrypts the payload."""
+    full_snapshot_every: timedelta = timedelta(days=1)
+    """Time after which a run reads settled messages in full again."""
+    keep_snapshots: Annotated[int | None, Field(ge=1)] = None
+    """Number of snapshots to keep per queue; unset: all."""
+    keep_snapshots_for: timedelta | None = None
+    """Time to keep snapshots for; unset: no limit."""
+    keep_archive_for: Annotated[timedelta | None, Field(ge=timedelta(days=1))] = None
+    """Time to keep the archive copy of a discarded message for, at least a day; unset: no limit.
+    Then it cannot be restored. See [retention](../how-to/retention.md)."""
+    keep_runs_for: Annotated[timedelta | None, Field(ge=timedelta(days=1))] = None
+    """Time to keep runs in the ledger for, at least a day; unset: no limit. Of a pruned run, the
+    numbers of its outcomes stay."""
+    lint: Mapping[str, Level] = {}
+    """Severity of a finding in the rules, by its [code](rules.md#lint-warnings): `error`, `warning`
+    or `off`."""
 
     @field_validator("payload", mode="before")
     @classmethod

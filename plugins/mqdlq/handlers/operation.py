@@ -46,36 +46,22 @@ class ApprovalGuards(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    discard: Annotated[bool, Field(description="A rule would discard messages.")] = False
-    messages: Annotated[
-        int | None, Field(ge=0, description="The run would act on more messages than this number.")
-    ] = None
-    new_cause: Annotated[
-        bool,
-        Field(description="A message has a cause that no earlier acting run met on this queue."),
-    ] = False
-    changed_rules: Annotated[
-        bool, Field(description="The rules differ from the rules of the last run that acted.")
-    ] = False
-    new_target: Annotated[
-        bool,
-        Field(description="A rule names a queue that no message was moved to from this queue yet."),
-    ] = False
-    second_person: Annotated[
-        tuple[GuardedAction, ...],
-        Field(
-            description="Actions that need a second person: a plan with one of them needs the"
-            " approval of a person other than the one who started the run."
-        ),
-    ] = ()
-    timeout: Annotated[
-        timedelta,
-        Field(
-            ge=timedelta(seconds=30),
-            description="Time for the answer; after it, the plan is rejected. It must be shorter"
-            " than `max_plan_age`.",
-        ),
-    ] = timedelta(hours=12)
+    discard: bool = False
+    """A rule would discard messages."""
+    messages: Annotated[int | None, Field(ge=0)] = None
+    """The run would act on more messages than this number."""
+    new_cause: bool = False
+    """A message has a cause that no earlier acting run met on this queue."""
+    changed_rules: bool = False
+    """The rules differ from the rules of the last run that acted."""
+    new_target: bool = False
+    """A rule names a queue that no message was moved to from this queue yet."""
+    second_person: tuple[GuardedAction, ...] = ()
+    """Actions that need a second person: a plan with one of them needs the approval of a person
+    other than the one who started the run."""
+    timeout: Annotated[timedelta, Field(ge=timedelta(seconds=30))] = timedelta(hours=12)
+    """Time for the answer; after it, the plan is rejected. It must be shorter than
+    `max_plan_age`."""
 
 
 class Event(StrEnum):
@@ -114,23 +100,14 @@ class Notification(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    notifier: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$",
-            description="Path of the notifier's class, such as"
-            " `airflow.providers.smtp.notifications.smtp.SmtpNotifier`.",
-        ),
-    ]
-    events: Annotated[tuple[Event, ...], Field(description="Events to notify of; unset: all.")] = ()
-    arguments: Annotated[
-        Mapping[str, Any],
-        Field(
-            description="Arguments of the notifier. Text is a template that knows `alert.event`,"
-            " `alert.title`, `alert.text`, `alert.handler` and `alert.run_id`; no message's body"
-            " is among them."
-        ),
-    ] = {}
+    notifier: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
+    """Path of the notifier's class, such as
+    `airflow.providers.smtp.notifications.smtp.SmtpNotifier`."""
+    events: tuple[Event, ...] = ()
+    """Events to notify of; unset: all."""
+    arguments: Mapping[str, Any] = {}
+    """Arguments of the notifier. Text is a template that knows `alert.event`, `alert.title`,
+    `alert.text`, `alert.handler` and `alert.run_id`; no message's body is among them."""
 
 
 class Alerts(BaseModel):
@@ -138,16 +115,12 @@ class Alerts(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    growth: Annotated[
-        int, Field(ge=1, description="Messages more than at the last run that raise `growth`.")
-    ] = 100
-    oldest_age: Annotated[
-        timedelta,
-        Field(gt=timedelta(0), description="Age of a message that raises `oldest_age`."),
-    ] = timedelta(days=1)
-    notify: Annotated[
-        tuple[Notification, ...], Field(description="The notifiers; without any, none is called.")
-    ] = ()
+    growth: Annotated[int, Field(ge=1)] = 100
+    """Messages more than at the last run that raise `growth`."""
+    oldest_age: Annotated[timedelta, Field(gt=timedelta(0))] = timedelta(days=1)
+    """Age of a message that raises `oldest_age`."""
+    notify: tuple[Notification, ...] = ()
+    """The notifiers; without any, none is called."""
 
 
 class Operation(BaseModel):
@@ -155,103 +128,46 @@ class Operation(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schedule: Annotated[
-        str | None,
-        Field(
-            description="When runs start: a cron expression in UTC, a preset such as `@hourly`,"
-            " `@continuous` (each run starts when the last one has ended), or `event` (a run"
-            " starts when the queue has work). Unset: runs are started by hand."
-        ),
-    ] = None
-    dry_run: Annotated[
-        bool,
-        Field(description="No run of this handler acts; its reports say what a run would do."),
-    ] = False
-    owner: Annotated[
-        str, Field(min_length=1, max_length=500, description="Owner of the DAG in Airflow.")
-    ] = "mqdlq"
-    tags: Annotated[tuple[Tag, ...], Field(description="Tags of the DAG in Airflow.")] = ()
-    evidence: Annotated[
-        Evidence,
-        Field(
-            description="Records of the queue manager about the queue, as wake-ups and checks: see"
-            " [evidence](#evidence)."
-        ),
-    ] = Evidence()
-    rescan_interval: Annotated[
-        timedelta | None,
-        Field(
-            ge=timedelta(seconds=1),
-            description="Time after which settled messages are work again; unset: ten times"
-            " RETRYINT.",
-        ),
-    ] = None
-    max_active_runs: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=100,
-            description="Highest number of runs at the same time. Each message belongs to one of"
-            " them. With `@continuous` it is 1.",
-        ),
-    ] = 4
-    pool: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            max_length=256,
-            description="Airflow pool for evaluations and passes; unset: `mq_dlq_<handler>`."
-            " Handlers with the same connection and INPUTQ share a pool. Two handlers that reach"
-            " one queue in different ways need the same pool. If the pool does not exist, a run"
-            " creates it with one slot.",
-        ),
-    ] = None
-    evaluate_timeout: Annotated[
-        timedelta,
-        Field(
-            ge=timedelta(minutes=1),
-            description="Time after which the evaluation fails, for example when the cluster has"
-            " no free executors.",
-        ),
-    ] = timedelta(hours=2)
-    task_retries: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=10,
-            description="How often Airflow runs a task again after a [transient"
-            " failure](mq-failures.md), such as a lost connection: after 20 seconds, one minute"
-            " and three minutes. Any other failure, such as a missing authority, fails the task"
-            " at once.",
-        ),
-    ] = TASK_RETRIES
-    require_reason: Annotated[
-        bool,
-        Field(
-            description="A run or restoration that a person starts, and that acts, needs the"
-            " parameter `why`."
-        ),
-    ] = False
-    approval: Annotated[
-        ApprovalGuards, Field(description="When a run waits for [approval](#approval).")
-    ] = ApprovalGuards()
-    approvers: Annotated[
-        tuple[str, ...],
-        Field(
-            description="Ids of the users in Airflow who may answer when a run waits for approval;"
-            " unset: everyone who may answer the required actions of the DAG."
-        ),
-    ] = ()
-    attention: Annotated[
-        Literal["note", "fail"],
-        Field(
-            description="Result of a run in Airflow that leaves messages that need attention."
-            " `note`: it succeeds, and its note says so. `fail`: its task `report` fails, too."
-        ),
-    ] = "note"
-    alerts: Annotated[Alerts, Field(description="Which [alerts](#alerts) are sent, and where.")] = (
-        Alerts()
-    )
+    schedule: str | None = None
+    """When runs start: a cron expression in UTC, a preset such as `@hourly`, `@continuous` (each
+    run starts when the last one has ended), or `event` (a run starts when the queue has work).
+    Unset: runs are started by hand."""
+    dry_run: bool = False
+    """No run of this handler acts; its reports say what a run would do."""
+    owner: Annotated[str, Field(min_length=1, max_length=500)] = "mqdlq"
+    """Owner of the DAG in Airflow."""
+    tags: tuple[Tag, ...] = ()
+    """Tags of the DAG in Airflow."""
+    evidence: Evidence = Evidence()
+    """Records of the queue manager about the queue, as wake-ups and checks: see
+    [evidence](#evidence)."""
+    rescan_interval: Annotated[timedelta | None, Field(ge=timedelta(seconds=1))] = None
+    """Time after which settled messages are work again; unset: ten times RETRYINT."""
+    max_active_runs: Annotated[int, Field(ge=1, le=100)] = 4
+    """Highest number of runs at the same time. Each message belongs to one of them. With
+    `@continuous` it is 1."""
+    pool: Annotated[str | None, Field(min_length=1, max_length=256)] = None
+    """Airflow pool for evaluations and passes; unset: `mq_dlq_<handler>`. Handlers with the same
+    connection and INPUTQ share a pool. Two handlers that reach one queue in different ways need the
+    same pool. If the pool does not exist, a run creates it with one slot."""
+    evaluate_timeout: Annotated[timedelta, Field(ge=timedelta(minutes=1))] = timedelta(hours=2)
+    """Time after which the evaluation fails, for example when the cluster has no free executors."""
+    task_retries: Annotated[int, Field(ge=0, le=10)] = TASK_RETRIES
+    """How often Airflow runs a task again after a [transient failure](mq-failures.md), such as a
+    lost connection: after 20 seconds, one minute and three minutes. Any other failure, such as a
+    missing authority, fails the task at once."""
+    require_reason: bool = False
+    """A run or restoration that a person starts, and that acts, needs the parameter `why`."""
+    approval: ApprovalGuards = ApprovalGuards()
+    """When a run waits for [approval](#approval)."""
+    approvers: tuple[str, ...] = ()
+    """Ids of the users in Airflow who may answer when a run waits for approval; unset: everyone who
+    may answer the required actions of the DAG."""
+    attention: Literal["note", "fail"] = "note"
+    """Result of a run in Airflow that leaves messages that need attention. `note`: it succeeds, and
+    its note says so. `fail`: its task `report` fails, too."""
+    alerts: Alerts = Alerts()
+    """Which [alerts](#alerts) are sent, and where."""
 
     @field_validator("approvers", mode="before")
     @classmethod

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,18 +27,36 @@ _NAMES = {
 
 def keys(model: type[BaseModel], names: Collection[str] = ()) -> str:
     """Return a table of a model's keys, or of those with these names."""
-    schema = model.model_json_schema()
+    schema, meanings = model.model_json_schema(), _meanings(model)
     keys = {name: key for name, key in schema["properties"].items() if not names or name in names}
     rows = (
         (
             f"`{name}`",
             _type(key, schema.get("$defs", {})),
             "required" if name in schema.get("required", ()) else _default(key),
-            key["description"],
+            meanings[name],
         )
         for name, key in sorted(keys.items(), key=lambda item: _place(item[0]))
     )
     return table(("key", "type", "default", "meaning"), rows)
+
+
+def _meanings(model: type[BaseModel]) -> dict[str, str]:
+    """Return the docstrings of a model's keys by name, as a handler's file has it."""
+    found = {}
+    for one in model.__mro__:
+        if not issubclass(one, BaseModel) or one is BaseModel:
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for field, after in pairwise(body.body):
+            match field, after:
+                case (
+                    ast.AnnAssign(target=ast.Name(name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    found[model.model_fields[name].alias or name] = " ".join(text.split())
+    return found
 
 
 def events() -> str:

@@ -12,28 +12,13 @@ class Evidence(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    depth_events: Annotated[
-        str | None,
-        Field(
-            pattern=r"^[A-Za-z0-9._/%]{1,48}$",
-            description="Event queue to browse for queue depth events, usually"
-            " `SYSTEM.ADMIN.PERFM.EVENT`: an event ends the pause between two looks at the"
-            " depth. Unset: the depth is polled.",
-        ),
-    ] = None
-    stream: Annotated[
-        bool,
-        Field(
-            description="Browse the stream queue of the dead-letter queue (its STREAMQ) at each"
-            " snapshot, and report messages that came and left since the last one."
-        ),
-    ] = False
-    statistics: Annotated[
-        str | None,
-        Field(
-            pattern=r"^[A-Za-z0-9._/%]{1,48}$",
-            description="Queue to browse for statistics messages at each snapshot, usually"
-            " `SYSTEM.ADMIN.STATISTICS.QUEUE`: the report says how many gets they count beyond"
-            " those of runs.",
-        ),
-    ] = None
+    depth_events: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9._/%]{1,48}$")] = None
+    """Event queue to browse for queue depth events, usually `SYSTEM.ADMIN.PERFM.EVENT`: an event
+    ends the pause between two looks at the depth. Unset: the depth is polled."""
+    stream: bool = False
+    """Browse the stream queue of the dead-letter queue (its STREAMQ) at each snapshot, and report
+    messages that came and left since the last one."""
+    statistics: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9._/%]{1,48}$")] = None
+    """Queue to browse for statistics messages at each snapshot, usually
+    `SYSTEM.ADMIN.STATISTICS.QUEUE`: the report says how many gets they count beyond those of
+    runs."""

@@ -57,34 +57,17 @@ class Rates(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    messages_per_second: Annotated[
-        float | None,
-        Field(gt=0, le=1_000_000, description="Messages moved in a second; unset: no limit."),
-    ] = None
-    bytes_per_second: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Bytes put in a second, or got for a DISCARD; unset: no limit. A longer"
-            " message moves alone, and the next message waits for it.",
-        ),
-    ] = None
-    bytes_per_minute: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Bytes put in a minute, or got for a DISCARD; unset: no limit. After a"
-            " pause, those of one minute move at once.",
-        ),
-    ] = None
-    burst: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Messages that may move at once after a pause; unset: those of one"
-            " second, at least one. The burst of `bytes_per_second` is one second.",
-        ),
-    ] = None
+    messages_per_second: Annotated[float | None, Field(gt=0, le=1_000_000)] = None
+    """Messages moved in a second; unset: no limit."""
+    bytes_per_second: Annotated[int | None, Field(ge=1)] = None
+    """Bytes put in a second, or got for a DISCARD; unset: no limit. A longer message moves alone,
+    and the next message waits for it."""
+    bytes_per_minute: Annotated[int | None, Field(ge=1)] = None
+    """Bytes put in a minute, or got for a DISCARD; unset: no limit. After a pause, those of one
+    minute move at once."""
+    burst: Annotated[int | None, Field(ge=1)] = None
+    """Messages that may move at once after a pause; unset: those of one second, at least one. The
+    burst of `bytes_per_second` is one second."""
 
     @model_validator(mode="after")
     def _has_a_rate_for_its_burst(self) -> Self:
@@ -110,34 +93,15 @@ class Rates(BaseModel):
 class DestinationLimits(Rates):
     """The limits of the destinations that match two patterns."""
 
-    queue: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=_NAME_LENGTH,
-            description="Name of the target queue; `*` and `?` are wildcards as in rules.",
-        ),
-    ]
-    queue_manager: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            max_length=_NAME_LENGTH,
-            description="Name of the target's queue manager, with wildcards; unset: any.",
-        ),
-    ] = None
-    in_flight: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Highest depth to which a local queue is filled; unset: no limit. The"
-            " depth of any other queue cannot be inquired: the run logs a warning.",
-        ),
-    ] = None
-    closed: Annotated[
-        tuple[ClosedWindow, ...],
-        Field(description="Times in which the destination takes nothing: [windows](#windows)."),
-    ] = ()
+    queue: Annotated[str, Field(min_length=1, max_length=_NAME_LENGTH)]
+    """Name of the target queue; `*` and `?` are wildcards as in rules."""
+    queue_manager: Annotated[str | None, Field(min_length=1, max_length=_NAME_LENGTH)] = None
+    """Name of the target's queue manager, with wildcards; unset: any."""
+    in_flight: Annotated[int | None, Field(ge=1)] = None
+    """Highest depth to which a local queue is filled; unset: no limit. The depth of any other queue
+    cannot be inquired: the run logs a warning."""
+    closed: tuple[ClosedWindow, ...] = ()
+    """Times in which the destination takes nothing: [windows](#windows)."""
 
     @model_validator(mode="after")
     def _limits_something(self) -> Self:
@@ -154,25 +118,14 @@ class DestinationLimits(Rates):
 class Limits(Rates):
     """How much a handler moves; without a limit, all that its rules say, at full speed."""
 
-    messages_per_run: Annotated[
-        int | None,
-        Field(ge=1, description="Highest number of messages that a run moves; unset: no limit."),
-    ] = None
-    queue_manager: Annotated[
-        Rates | None,
-        Field(
-            description="Rates of everything that is moved on the queue manager of the connection,"
-            " by all handlers with this key: `messages_per_second`, `bytes_per_second`,"
-            " `bytes_per_minute`, `burst`."
-        ),
-    ] = None
-    destinations: Annotated[
-        tuple[DestinationLimits, ...],
-        Field(
-            description="Limits of target queues; the first item that matches applies. See"
-            " [destinations](#destinations)."
-        ),
-    ] = ()
+    messages_per_run: Annotated[int | None, Field(ge=1)] = None
+    """Highest number of messages that a run moves; unset: no limit."""
+    queue_manager: Rates | None = None
+    """Rates of everything that is moved on the queue manager of the connection, by all handlers
+    with this key: `messages_per_second`, `bytes_per_second`, `bytes_per_minute`, `burst`."""
+    destinations: tuple[DestinationLimits, ...] = ()
+    """Limits of target queues; the first item that matches applies. See
+    [destinations](#destinations)."""
 
     @model_validator(mode="after")
     def _names_each_destination_once(self) -> Self:

@@ -46,18 +46,12 @@ class ClosedWindow(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
 
-    cron: Annotated[
-        str, Field(description="When a window begins: a cron expression such as `0 22 * * *`.")
-    ]
-    lasts: Annotated[
-        timedelta,
-        Field(
-            alias="for", gt=timedelta(0), le=timedelta(days=31), description="How long one lasts."
-        ),
-    ]
-    time_zone: Annotated[
-        str, Field(description="Time zone of `cron`: a name of the IANA database.")
-    ] = "UTC"
+    cron: str
+    """When a window begins: a cron expression such as `0 22 * * *`."""
+    lasts: Annotated[timedelta, Field(alias="for", gt=timedelta(0), le=timedelta(days=31))]
+    """How long one lasts."""
+    time_zone: str = "UTC"
+    """Time zone of `cron`: a name of the IANA database."""
 
     @field_validator("cron")
     @classmethod

@@ -20,21 +20,11 @@ class Loops(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    limit: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=20,
-            description="A message that has come back so often is quarantined: no rule moves it.",
-        ),
-    ] = 3
-    then: Annotated[
-        Quarantine,
-        Field(
-            description="`leave`: a quarantined message stays on the dead-letter queue."
-            " `forward:` with a queue: it is forwarded there with its MQDLH."
-        ),
-    ] = Quarantine()
+    limit: Annotated[int, Field(ge=1, le=20)] = 3
+    """A message that has come back so often is quarantined: no rule moves it."""
+    then: Quarantine = Quarantine()
+    """`leave`: a quarantined message stays on the dead-letter queue. `forward:` with a queue: it is
+    forwarded there with its MQDLH."""
 
     @field_validator("then", mode="before")
     @classmethod

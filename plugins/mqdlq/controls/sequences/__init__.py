@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal, Self
+from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from mqdlq.structures import MQMD
 
@@ -36,23 +36,13 @@ class Sequences(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    groups: Annotated[
-        Literal["all_or_nothing"] | None,
-        Field(
-            description="`all_or_nothing`: move the messages of a group together, in the order of"
-            " MsgSeqNumber, and only if the group is complete. Unset: move each message by itself,"
-            " as IBM's handler does."
-        ),
-    ] = None
-    key: Annotated[
-        str | None,
-        Field(
-            description="The field whose value earlier and later messages have in common:"
-            " `MQMD.CorrelId` or another field of the MQMD, or a field in a folder of an MQRFH2,"
-            " such as `MQRFH2.usr.orderId`. Later messages wait behind an earlier one that did not"
-            " move; unset: they do not wait."
-        ),
-    ] = None
+    groups: Literal["all_or_nothing"] | None = None
+    """`all_or_nothing`: move the messages of a group together, in the order of MsgSeqNumber, and
+    only if the group is complete. Unset: move each message by itself, as IBM's handler does."""
+    key: str | None = None
+    """The field whose value earlier and later messages have in common: `MQMD.CorrelId` or another
+    field of the MQMD, or a field in a folder of an MQRFH2, such as `MQRFH2.usr.orderId`. Later
+    messages wait behind an earlier one that did not move; unset: they do not wait."""
 
     @field_validator("key")
     @classmethod
