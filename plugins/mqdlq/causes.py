@@ -284,7 +284,6 @@ class Cause:
 
     @property
     def is_generalized(self) -> bool:
-        """Whether the destination stands for all generated names with a stem."""
         return self.dest_q_name is not None and is_generalized(self.dest_q_name)
 
     @property
@@ -299,17 +298,14 @@ class Cause:
 
     @property
     def meaning(self) -> str:
-        """The meaning of the reason or the class; "" for an unknown reason."""
         return self.explanation.meaning
 
     @property
     def kind(self) -> Kind:
-        """Whether it passes by itself, and else who can act."""
         return self.explanation.kind
 
     @property
     def advice(self) -> str:
-        """The next step."""
         return self.explanation.advice
 
     @property

@@ -75,7 +75,6 @@ def account() -> str:
 
 
 def queue_managers() -> Path:
-    """Return the directory of the embedded queue managers, one subdirectory each."""
     return home() / "queue_managers"
 
 

@@ -40,12 +40,10 @@ class Entry:
 
     @property
     def area(self) -> str:
-        """The digit of the id's hundreds, which is the key of its area."""
         return self.error_id.removeprefix(PREFIX)[0]
 
     @property
     def anchor(self) -> str:
-        """The anchor of the entry in docs/reference/errors.md."""
         return self.error_id.lower()
 
     def texts(self) -> tuple[str, ...]:
@@ -72,23 +70,19 @@ def _catalogue() -> Mapping[str, Any]:
 
 
 def entries() -> dict[str, Entry]:
-    """Return the entries by their ids, in the order of the catalogue."""
     found = {key: value for key, value in _catalogue().items() if key.startswith(PREFIX)}
     return {error_id: Entry(error_id, **entry) for error_id, entry in found.items()}
 
 
 def areas() -> dict[str, str]:
-    """Return the titles of the areas by the digit of their hundreds."""
     return dict(_catalogue()["areas"])
 
 
 def retired() -> tuple[str, ...]:
-    """Return the ids of errors that no longer exist."""
     return tuple(_catalogue()["retired"])
 
 
 def sites(error_id: str = PREFIX) -> list[Site]:
-    """Return every place of an error, or of all errors."""
     return [
         site
         for directory in (_PACKAGE, _SCRIPTS)

@@ -31,7 +31,6 @@ class QueueManagerError(MqDlqError):
     def __init__(
         self, verb: str, subject: str, completion: int, reason: int, reason_text: str
     ) -> None:
-        """Keep the numbers; the text names verb, object and reason."""
         super().__init__("MQDLQ-100", f"{verb} of {subject} failed: {reason_text}")
         self.verb = verb
         self.subject = subject
@@ -59,7 +58,6 @@ class MalformedHeaderError(MqDlqError, ValueError):
     """
 
     def __init__(self, structure: str, offset: int, expected: str, found: str) -> None:
-        """Keep the place and both sides; the text names all of them."""
         super().__init__("", f"{structure} at offset {offset}: expected {expected}, found {found}")
         self.structure = structure
         self.offset = offset
@@ -101,7 +99,6 @@ class LedgerUnavailableError(LedgerError):
     """
 
     def __init__(self, error_id: str, text: str, *, is_transient: bool = False) -> None:
-        """Keep whether it may end by itself."""
         super().__init__(error_id, text)
         self.is_transient = is_transient
 

@@ -31,7 +31,6 @@ class Failure:
 
     @property
     def summary(self) -> str:
-        """The task and the first line of the error."""
         return f"stage {self.task} failed: {self.why.splitlines()[0]}"
 
 
@@ -85,7 +84,6 @@ def _safe_text(error: BaseException) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the exception and what it was raised from."""
     while error is not None:
         yield error
         error = error.__cause__

@@ -39,7 +39,6 @@ class QueueKind(StrEnum):
     BACKOUT = "backout", MessageClass.NO_DLH
 
     def __new__(cls, value: str, acts_on: MessageClass = MessageClass.DEAD_LETTER) -> Self:
-        """Create a member from its declaration; a lookup has the value only."""
         member = str.__new__(cls, value)
         member._value_, member.acts_on = value, acts_on
         return member
@@ -146,7 +145,6 @@ class Outcome(StrEnum):
         traits: Trait = _NONE,
         disposition: Disposition = Disposition.PLANNED,
     ) -> Self:
-        """Create a member from its declaration; a lookup has the value only."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.words, member.traits, member.disposition = words, traits, disposition
@@ -154,7 +152,6 @@ class Outcome(StrEnum):
 
     @classmethod
     def having(cls, trait: Trait) -> frozenset[Outcome]:
-        """Return the outcomes that have all these traits."""
         return frozenset(outcome for outcome in cls if trait in outcome.traits)
 
 
@@ -184,7 +181,6 @@ class InWords(StrEnum):
     words: str
 
     def __new__(cls, value: str, words: str = "") -> Self:
-        """Create a member from its declaration; a lookup has the value only."""
         member = str.__new__(cls, value)
         member._value_, member.words = value, words
         return member

@@ -115,7 +115,6 @@ def decide(
 
 
 def resolve(template: StepTemplate, row: Mapping[str, str | None]) -> Step:
-    """Fill in the targets from the message's own row."""
     return Step(
         rule=template.rule,
         rule_line=template.rule_line,

@@ -27,12 +27,10 @@ class Reason(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The reason in words for people."""
         return _TEMPLATES.vformat(self.code.template, (), self.by_name)
 
     @property
     def by_name(self) -> dict[str, Any]:
-        """The values by their names."""
         return dict(zip(self.code.names, self.values, strict=True))
 
     @property
@@ -74,7 +72,6 @@ class Why(StrEnum):
     names: tuple[str, ...]
 
     def __new__(cls, value: str, template: str = "") -> Self:
-        """Create a member from its declaration; a lookup has the value only."""
         member = str.__new__(cls, value)
         member._value_, member.template = value, template
         found = (name for _, name, _, _ in Formatter().parse(template) if name is not None)

@@ -86,7 +86,6 @@ def not_selected(messages: int) -> str:
 
 
 def outcome_in_words(outcome: Outcome | None) -> str:
-    """Return an outcome in words, or that there is no outcome."""
     return NO_OUTCOME if outcome is None else outcome.words
 
 
@@ -150,7 +149,6 @@ def place(queue: str, queue_manager: str) -> str:
 
 
 def target(queue: str, queue_manager: str) -> str:
-    """Return the target of an action, "" where it has none."""
     return place(queue, queue_manager) if queue or queue_manager else ""
 
 

@@ -23,36 +23,3 @@ from mqdlq.headers.records import (
 from mqdlq.headers.rfh import RulesHeader, RulesHeader2, UnreadablePropertyError
 from mqdlq.headers.row import PREFIX_LENGTH, header_row
 from mqdlq.headers.trace import without_trace_properties
-
-__all__ = [
-    "DLH_LENGTH",
-    "HEADER_OF_FORMAT",
-    "IDENTITY_PREFIX",
-    "MD_LENGTH",
-    "PREFIX_LENGTH",
-    "Chain",
-    "ChainedHeader",
-    "CicsHeader",
-    "CicsHeader1",
-    "Classified",
-    "DeadLetterHeader",
-    "Description",
-    "ImsHeader",
-    "MessageDescriptor",
-    "MessageDescriptor1",
-    "MessageDescriptorExtension",
-    "Record",
-    "RulesHeader",
-    "RulesHeader2",
-    "TransmissionQueueHeader",
-    "TriggerMessage",
-    "UnreadablePropertyError",
-    "classify",
-    "describe",
-    "following_ccsid",
-    "header_row",
-    "message_identity",
-    "message_key",
-    "walk",
-    "without_trace_properties",
-]

@@ -64,7 +64,6 @@ class Chain:
 
     @property
     def ams_protected(self) -> bool:
-        """Return whether the payload is protected by Advanced Message Security."""
         return any(header.record is None for header in self.headers)
 
 
@@ -89,7 +88,6 @@ class _Position:
 
     @property
     def representation(self) -> dict[str, int]:
-        """Return the Encoding and CCSID as the decoders take them."""
         return {"encoding": self.encoding, "ccsid": self.ccsid}
 
     @property

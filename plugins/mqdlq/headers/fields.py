@@ -36,7 +36,6 @@ def header_fields(header: ChainedHeader) -> tuple[HeaderField, ...]:
 
 
 def descriptor_fields(descriptor: MessageDescriptor1) -> tuple[HeaderField, ...]:
-    """Return the fields of an MQMD."""
     return _record_fields(descriptor)
 
 
@@ -48,7 +47,6 @@ def _record_fields(record: Record) -> tuple[HeaderField, ...]:
 
 
 def _variable(record: Record, length: int) -> tuple[HeaderField, ...]:
-    """Return the fields after the fixed part of a header."""
     match record:
         case TransmissionQueueHeader():
             return tuple(
@@ -95,7 +93,6 @@ def as_json(fields: tuple[HeaderField, ...]) -> dict[str, Any]:
 
 
 def undecodable_fields(fields: tuple[HeaderField, ...]) -> tuple[HeaderField, ...]:
-    """Return the text fields that have undecodable bytes."""
     return tuple(
         field
         for field in fields

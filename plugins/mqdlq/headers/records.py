@@ -111,7 +111,6 @@ class Record(Structure[str]):
 
     @classmethod
     def error(cls, offset: int, expected: str, found: str) -> MalformedHeaderError:
-        """Return the error for a wrong value at an offset."""
         return MalformedHeaderError(cls.structure, offset, expected, found)
 
 
@@ -163,7 +162,6 @@ class TransmissionQueueHeader(Record, headers.MQXQH[str]):
 
     @classmethod
     def decode(cls, data: bytes, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> Self:
-        """Decode the header and its MQMD."""
         if len(data) < XQH_LENGTH:
             raise cls.error(0, f"{XQH_LENGTH} bytes", f"{len(data)}")
         record = super().decode(data, encoding=encoding, ccsid=ccsid)
@@ -175,7 +173,6 @@ class TransmissionQueueHeader(Record, headers.MQXQH[str]):
         return record
 
     def encode(self, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> bytes:
-        """Encode the header and its MQMD."""
         if self.msg_desc.version != MessageDescriptor1.version:
             found = f"version {self.msg_desc.version}"
             raise self.error(self.length, "an MQMD of version 1", found)

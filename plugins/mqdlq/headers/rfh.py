@@ -119,7 +119,6 @@ class RulesHeader2(_Measured, headers.MQRFH2[str]):
         return None
 
     def folder_offsets(self) -> Iterator[int]:
-        """Yield the offset of each folder in the header."""
         offset = self.length
         for folder in self.folders:
             offset += NAME_VALUE_LENGTH
@@ -163,13 +162,11 @@ class TooManyFoldersError(MalformedHeaderError):
     """An MQRFH2 has more folders than the limit, although it may be valid."""
 
     def __init__(self, offset: int) -> None:
-        """Take the offset in the header of the first folder beyond the limit."""
         found = f"more than the limit of {FOLDERS_READ}"
         super().__init__("MQRFH2", offset, f"at most {FOLDERS_READ} folders", found)
 
 
 def _name_value_data(rest: bytes, order: ByteOrder) -> Iterator[bytes]:
-    """Yield the folder after each NameValueLength."""
     at = count = 0
     while at < len(rest):
         if count == FOLDERS_READ:

@@ -64,7 +64,6 @@ class AirflowConnection:
 
     @property
     def variable(self) -> str:
-        """Return the name of the environment variable that defines a connection of this id."""
         return f"{_VARIABLE}{self.conn_id.upper()}"
 
     def settings(self) -> ConnectionSettings:

@@ -154,7 +154,6 @@ class BrowseCursor:
         return BrowsedMessage(bytes(descriptor.packed), bytes(body), total, gmo.MsgToken, found)
 
     def _read_properties(self) -> Mapping[str, str | None]:
-        """Return the cursor's properties of the last browsed message."""
         found: dict[str, str | None] = {}
         for name in self._properties:
             try:

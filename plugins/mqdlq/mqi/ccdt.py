@@ -40,7 +40,6 @@ class ClientChannel:
     unsupported: tuple[str, ...] = ()
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that the channel defines, under the names of ConnectionSettings."""
         (host, port), *others = self.addresses
         found = {
             "queue_manager": self.queue_manager,

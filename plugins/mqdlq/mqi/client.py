@@ -26,7 +26,6 @@ class Client:
 
     @property
     def CMQC(self) -> Any:  # noqa: N802 (the library's own name)
-        """The library's module of MQI constants."""
         return self.module.CMQC
 
     @property

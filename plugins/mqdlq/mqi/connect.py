@@ -36,7 +36,6 @@ class QueueManager:
     """
 
     def __init__(self, client: clients.Client, handle: Any, name: str) -> None:
-        """Wrap the client's own connected queue manager object."""
         self.client = client
         self.handle = handle
         self.name = name
@@ -154,7 +153,6 @@ class QueueManager:
             self.close(opened)
 
     def inquire_queue(self, queue: str, selector: int) -> Any:
-        """Return one attribute of a queue, which is opened for inquiry only."""
         return self.inquire_attributes(queue, selector)[0]
 
     def inquire_attributes(self, queue: str, *selectors: int) -> list[Any]:
@@ -180,11 +178,9 @@ class QueueManager:
         return str(name)
 
     def depth(self, queue: str) -> int:
-        """Return the queue's CURDEPTH."""
         return int(self.inquire_queue(queue, self.client.CMQC.MQIA_CURRENT_Q_DEPTH))
 
     def depth_and_limit(self, queue: str) -> tuple[int, int]:
-        """Return the queue's CURDEPTH and MAXDEPTH."""
         constants = self.client.CMQC
         selectors = constants.MQIA_CURRENT_Q_DEPTH, constants.MQIA_MAX_Q_DEPTH
         depth, limit = self.inquire_attributes(queue, *selectors)

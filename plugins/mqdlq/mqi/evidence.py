@@ -329,7 +329,6 @@ class EventWatches:
 
 @cache
 def shared_event_watches() -> EventWatches:
-    """Return the watches of this process."""
     return EventWatches()
 
 

@@ -139,7 +139,6 @@ class InquiryPool:
         return answer
 
     def connections(self) -> int:
-        """Return the number of connections, including those being opened."""
         with self._lock:
             return sum(inquiry_queue.threads for inquiry_queue in self._inquiry_queues.values())
 
@@ -172,7 +171,6 @@ class InquiryPool:
         connection: QueueManager | None,
         question: _Question,
     ) -> QueueManager | None:
-        """Answer a question; return the connection if it can be used again."""
         try:
             connection = connection or connect(settings, may_reconnect=True)
         except Exception as error:  # noqa: BLE001 (the caller gets it from the future)
@@ -201,7 +199,6 @@ class InquiryPool:
 
 @cache
 def shared_inquiry_pool() -> InquiryPool:
-    """Return the one pool of this process."""
     return InquiryPool()
 
 

@@ -35,7 +35,6 @@ class PackedStructures:
 
 @cache
 def packed_structures(module: Any) -> PackedStructures:
-    """Return the classes for a client library, `pymqi` or `ibmmq`."""
     return PackedStructures(
         _packed(module.MD, MQMD),
         _packed(module.GMO, MQGMO),
@@ -77,20 +76,16 @@ class _Packed:
             setattr(self, name, value)
 
     def pack(self) -> bytes:
-        """Return the bytes."""
         return bytes(self.packed)
 
     def unpack(self, data: bytes) -> Self:
-        """Replace the structure by these bytes."""
         self.packed[:] = data
         return self
 
     def get(self) -> dict[str, Any]:
-        """Return the fields by name."""
         return {name: getattr(self, name) for name in self.names}
 
     def get_length(self) -> int:
-        """Return the length in bytes."""
         return len(self.default)
 
     def __repr__(self) -> str:

@@ -46,7 +46,6 @@ _Need = tuple[str, str, dict[str, int]]
 
 
 def advice(error: QueueManagerError, user: str) -> str:
-    """Return an error's text, with advice if connecting failed with a known reason code."""
     for name, text in ADVICE.items():
         if MQRC[name] == error.reason:
             return f"{error.text}: {text.format(user=_user_text(user))} [{error.error_id}]"
@@ -115,7 +114,6 @@ def find_unreadable(
 
 
 def describe_stages(found: list[MissingPermission], where: str, user: str) -> str:
-    """Return one line for each stage, with the missing authorities if there are any."""
     by_stage = {stage: [fault.what for fault in found if fault.stage == stage] for stage in STAGES}
     lines, granted = [f"connected to {where} as {_user_text(user)}"], True
     for stage, faults in by_stage.items():

@@ -129,7 +129,6 @@ def _pip(verb: str, wanted: LockedSdist, *options: str) -> None:
 
 
 def _error_line(said: str) -> str:
-    """Return the line of pip's output that names the cause of a failure."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     causes = [line for line in lines if re.search(r"(?i)\berror: (?!subprocess-exited)", line)]
     return next(iter(causes or lines[-1:]), "pip does not say why")
@@ -163,7 +162,6 @@ def install_pymqi(lock: Path) -> str:
 
 
 def main() -> int:
-    """Install pymqi and print the result, or exit with the error in one line."""
     try:
         sys.stdout.write(install_pymqi(Path(sys.argv[1])) + "\n")
     except ClientNotFoundError as error:

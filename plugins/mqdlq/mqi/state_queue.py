@@ -85,7 +85,6 @@ class StateQueue:
     prove_commits = True
 
     def __init__(self, queue_manager: QueueManager, queue: Any, name: str) -> None:
-        """Use `queue`, opened with MQOO_INPUT_EXCLUSIVE and MQOO_BROWSE."""
         self._queue_manager = queue_manager
         self._client = queue_manager.client
         self._queue = queue
@@ -93,7 +92,6 @@ class StateQueue:
         self._has_warned = False
 
     def markers(self) -> list[Marker]:
-        """Return the markers on the queue: committed units that are not yet cleared."""
         found, strays = _browse(self._queue_manager, self._queue, self._name)
         if strays and not self._has_warned:
             self._has_warned = True
@@ -156,7 +154,6 @@ def _browse(queue_manager: QueueManager, queue: Any, name: str) -> tuple[list[Ma
 
 
 def _marker(body: bytes) -> Marker | None:
-    """Read a marker; return None for any other message."""
     try:
         marker = Marker(**json.loads(body))
         return marker if len(bytes.fromhex(marker.unit)) == MSG_ID_LENGTH else None

@@ -49,7 +49,6 @@ class EmbeddedQueueManagers(Protocol):
 
 @cache
 def find_provider() -> EmbeddedQueueManagers | None:
-    """Return the provider of transport `embedded`, or None if it is not installed."""
     for entry_point in entry_points(group=GROUP, name=EMBEDDED):
         provider: EmbeddedQueueManagers = entry_point.load()
         return provider
@@ -80,5 +79,4 @@ def missing_text(user: str) -> str:
 
 
 def with_our_command_name(text: str) -> str:
-    """Return an error text of embedded-mq with its command replaced by `mqdlq qm`."""
     return text.replace("`embedded-mq ", "`mqdlq qm ")

@@ -25,34 +25,3 @@ from mqdlq.rules.reading import (
 from mqdlq.rules.records import ControlData, Pattern, Rule
 from mqdlq.rules.syntax.building import WrittenRule
 from mqdlq.rules.table import RulesTable, freeze, print_table
-
-__all__ = [
-    "Change",
-    "CheckResult",
-    "Comparison",
-    "ControlData",
-    "Diagnostic",
-    "Explanation",
-    "Failure",
-    "Pattern",
-    "Rule",
-    "RuleChange",
-    "RulesError",
-    "RulesTable",
-    "Severity",
-    "Trace",
-    "WrittenRule",
-    "check",
-    "compare",
-    "explain",
-    "find_unstored",
-    "format_table",
-    "freeze",
-    "matches",
-    "matching_rules",
-    "parse",
-    "print_table",
-    "table_with",
-    "treatment_changes",
-    "with_nuls_as_blanks",
-]

@@ -48,7 +48,6 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether the tables have the same meaning."""
         return not self.control and not self.rules
 
 
@@ -76,7 +75,6 @@ def rule_text(rule: Rule) -> str:
 
 
 def action_text(rule: Rule) -> str:
-    """Return what a rule does, without its patterns."""
     return rule_text(replace(rule, patterns=()))
 
 
@@ -119,7 +117,6 @@ def _matcher(before: list[str], after: list[str]) -> SequenceMatcher[str]:
 
 
 def _numbered(texts: Iterable[str]) -> Iterator[str]:
-    """Yield each text with the number of its earlier occurrences."""
     seen: Counter[str] = Counter()
     for text in texts:
         yield f"{seen[text]} {text}"

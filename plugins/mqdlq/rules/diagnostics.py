@@ -79,7 +79,6 @@ class RulesError(MqDlqError, ValueError):
     """A rejected rules table; `diagnostics` has all findings, the text has the errors."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        """Keep the findings, in the order of the table."""
         errors = (str(d) for d in diagnostics if d.severity is Severity.ERROR)
         super().__init__("", "\n".join(errors))
         self.diagnostics = diagnostics
@@ -89,16 +88,13 @@ class Report:
     """Collector of one table's faults while it is parsed."""
 
     def __init__(self, path: str) -> None:
-        """Collect faults of the table that messages call `path`."""
         self._path = path
         self._found: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
 
     def error(self, code: str, place: Place, message: str) -> None:
-        """Add an error, which rejects the table."""
         self._add(Severity.ERROR, code, place, message)
 
     def warning(self, code: str, place: Place, message: str) -> None:
-        """Add a warning, which does not reject the table."""
         self._add(Severity.WARNING, code, place, message)
 
     @property
@@ -108,11 +104,9 @@ class Report:
 
     @property
     def has_errors(self) -> bool:
-        """Whether the table is rejected."""
         return bool(self._found[Severity.ERROR])
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Return all findings in the order of the table."""
         found = (d for severity in Severity for d in self._found[severity])
         return tuple(sorted(found, key=lambda d: (d.line, d.column)))
 
@@ -140,7 +134,6 @@ def shortened(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a value for an error message, in quotation marks."""
     return f"'{shortened(text)}'"
 
 

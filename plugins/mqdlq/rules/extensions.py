@@ -67,7 +67,6 @@ class Condition:
     number: int = 0
 
     def matches(self, value: int) -> bool:
-        """Whether a known value fulfils the condition."""
         if not self.sign:
             return value == NEVER
         return UNKNOWN < value < NEVER and _OPERATORS[self.sign](value, self.number)
@@ -90,7 +89,6 @@ def canonical_condition(keyword: Keyword, text: str) -> str:
 
 @lru_cache(maxsize=8192)
 def condition_of(keyword: Keyword, canonical: str) -> Condition:
-    """Return the condition of a pattern from its canonical value."""
     return _read(keyword, canonical)
 
 
@@ -144,7 +142,6 @@ def _in_units(number: int, kind: Kind) -> str:
 
 
 def value_of(keyword: Keyword, values: Mapping[str, Any]) -> int | str:
-    """Return a message's value of an extension, from the columns of its row."""
     if keyword.kind is Kind.PROPERTY:
         return met_by(values)
     if keyword.measure is None:
@@ -239,7 +236,6 @@ class PropertyCondition:
         return f"{self.name} {self.sign} {self.text}"
 
     def is_met_by(self, value: str) -> bool:
-        """Whether the value of the property, as text, meets the condition."""
         if self.sign == "=":
             return fits(self.text, value)
         found = _NUMBER.fullmatch(value)

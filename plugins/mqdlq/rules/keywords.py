@@ -64,7 +64,6 @@ class Measure:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The columns that the value follows from."""
         return tuple(filter(None, (self.of, self.since, self.never)))
 
 
@@ -106,17 +105,14 @@ class Keyword:
 
     @property
     def is_extension(self) -> bool:
-        """Whether the keyword is an extension, which only the YAML form has."""
         return bool(self.sources)
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the keyword is compared with a message."""
         return bool(self.column)
 
     @property
     def takes_text(self) -> bool:
-        """Whether the value is free text."""
         return self.kind in (Kind.TEXT, Kind.NAME)
 
 

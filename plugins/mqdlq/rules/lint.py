@@ -167,7 +167,6 @@ class _Places:
         self._entries: dict[int, Entry] | None = None
 
     def of(self, finding: Finding) -> Place:
-        """Return the place of the keyword, or of the rule."""
         if self._entries is None:
             # Faults of the text were already reported when it was checked.
             found = entries(decoded(self._text), Report(""))
@@ -351,13 +350,11 @@ class _FinalRules:
         self._by_columns: dict[tuple[str, ...], dict[tuple[str | int, ...], list[Rule]]] = {}
 
     def add(self, rule: Rule) -> None:
-        """Add a rule that no other one covers."""
         exact = [pattern for pattern in rule.patterns if _is_exact(pattern)]
         rules = self._by_columns.setdefault(tuple(pattern.column for pattern in exact), {})
         rules.setdefault(tuple(pattern.value for pattern in exact), []).append(rule)
 
     def first_covering(self, rule: Rule) -> Rule | None:
-        """Return the first rule that covers this one, or None."""
         return min(self._covering(rule), key=lambda final: final.ordinal, default=None)
 
     def _covering(self, rule: Rule) -> Iterator[Rule]:

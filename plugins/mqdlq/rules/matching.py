@@ -27,7 +27,6 @@ def with_nuls_as_blanks(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def matches(rule: Rule, values: Values) -> bool:
-    """Whether every pattern of the rule matches."""
     return all(pattern.matches(pattern.value_in(values)) for pattern in rule.patterns)
 
 
@@ -77,12 +76,10 @@ class Trace:
 
     @property
     def actual(self) -> str | int | None:
-        """The value that this pattern was compared with."""
         return self.failures[0].actual if self.failures else None
 
     @property
     def only_nuls(self) -> bool:
-        """Whether this pattern would match if the field's NULs were blanks."""
         return bool(self.failures) and self.failures[0].only_nuls
 
 

@@ -100,7 +100,6 @@ def find_unstored(frozen_text: str, stored_texts: Iterable[str]) -> list[str]:
 
 
 def _stored_for(frozen_text: str) -> set[str]:
-    """Return the comparisons for which snapshots with this table have values."""
     found = {"attempts"} if table_with(frozen_text, "ATTEMPTS") else set()
     table = table_with(frozen_text, "PROPERTY")
     conditions = table.property_conditions if table else ()

@@ -33,11 +33,9 @@ class Pattern:
 
     @property
     def is_extension(self) -> bool:
-        """Whether the pattern is an extension, which only the YAML form has."""
         return KNOWN[self.keyword].is_extension
 
     def value_in(self, values: Mapping[str, Any]) -> str | int | None:
-        """Return the value that a message's row has for this pattern."""
         keyword = KNOWN[self.keyword]
         return value_of(keyword, values) if keyword.is_extension else values.get(self.column)
 

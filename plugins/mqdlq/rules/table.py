@@ -33,7 +33,6 @@ class RulesTable:
     queue_kind: QueueKind = QueueKind.DEAD_LETTER
 
     def acts_on(self, message_class: MessageClass | str) -> bool:
-        """Whether the rules match and act on messages of this class."""
         return message_class == self.queue_kind.acts_on
 
     @cached_property
@@ -50,7 +49,6 @@ class RulesTable:
 
     @cached_property
     def extensions(self) -> Mapping[str, Keyword]:
-        """The extensions that the rules have, by their columns."""
         found = {each.column: KNOWN[each.keyword] for each in self._patterns if each.is_extension}
         return dict(sorted(found.items()))
 
@@ -69,7 +67,6 @@ class RulesTable:
 
     @cached_property
     def property_conditions(self) -> tuple[PropertyCondition, ...]:
-        """The conditions on message properties that the rules have, sorted by their text."""
         found = {
             str(each.value)
             for each in self._patterns
@@ -79,7 +76,6 @@ class RulesTable:
 
     @property
     def changes(self) -> bool:
-        """Whether rules can treat an unchanged message differently in a later run."""
         return any(keyword.changes for keyword in self.extensions.values())
 
     @cached_property
@@ -146,14 +142,12 @@ _UNQUOTED: Final = re.compile(r"&?[A-Z0-9./_%*?]+")
 
 
 def print_entries(control: ControlData, rules: Iterable[Rule]) -> str:
-    """Return the text of a table."""
     entries = [list(control_parameters(control))] if control != ControlData() else []
     entries.extend(list(rule_parameters(rule)) for rule in rules)
     return "".join(f"{line}\n" for parameters in entries for line in _lines(parameters))
 
 
 def control_parameters(control: ControlData) -> Iterator[str]:
-    """Yield the keywords of control data with their printed values."""
     default = ControlData()
     if control.input_q:
         yield _parameter("INPUTQ", control.input_q)
@@ -166,7 +160,6 @@ def control_parameters(control: ControlData) -> Iterator[str]:
 
 
 def rule_parameters(rule: Rule) -> Iterator[str]:
-    """Yield the keywords of a rule with their printed values."""
     yield from map(_pattern, rule.patterns)
     yield f"ACTION({rule.action})"
     if rule.fwd_q:

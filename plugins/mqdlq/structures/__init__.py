@@ -13,30 +13,3 @@ from .options import MQCMHO, MQDMPO, MQGMO, MQIMPO, MQOD, MQPD, MQPMO, MQSMPO
 from .packed import DEFAULTS_OF_VERSION_2, MQDLH, MQMD, MQMD_LENGTH_1, MQMDE, MQRFH, MQRFH2, MQXQH
 from .structure import Field, Kind, Packed, Structure
 from .text import blank_padded, normalised, object_name, text
-
-__all__ = [
-    "DEFAULTS_OF_VERSION_2",
-    "MQCMHO",
-    "MQDLH",
-    "MQDMPO",
-    "MQGMO",
-    "MQIMPO",
-    "MQMD",
-    "MQMDE",
-    "MQMD_LENGTH_1",
-    "MQOD",
-    "MQPD",
-    "MQPMO",
-    "MQRFH",
-    "MQRFH2",
-    "MQSMPO",
-    "MQXQH",
-    "Field",
-    "Kind",
-    "Packed",
-    "Structure",
-    "blank_padded",
-    "normalised",
-    "object_name",
-    "text",
-]

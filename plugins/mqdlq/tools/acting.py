@@ -47,7 +47,6 @@ class ActionError(MqDlqError, ValueError):
     """A field of the form of an action is not valid."""
 
     def __init__(self, field: str, fault: str, expected: str) -> None:
-        """Name the field, its fault, and what would be right."""
         super().__init__("MQDLQ-981", f"{field}: {fault}; expected {expected}")
 
 
@@ -103,7 +102,6 @@ class Verb(StrEnum):
         effect: str = "",
         undo: str = "",
     ) -> Self:
-        """Create a member from its declaration; a lookup has the value only."""
         member = str.__new__(cls, value)
         member._value_, member.action = value, action
         member.words, member.effect, member.undo = words, effect, undo
@@ -258,11 +256,9 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it selects nothing."""
         return not (self.message_keys or self.run_id or self.chosen)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the query parameters of the selection."""
         if self.message_keys:
             given: dict[str, Any] = {"message_key": list(self.message_keys)}
         else:
@@ -514,12 +510,10 @@ class Preview:
 
     @property
     def size(self) -> int:
-        """The bytes of these messages."""
         return sum(one.size * one.number for one in self.ready)
 
     @property
     def can_start(self) -> bool:
-        """Whether a run can be started."""
         return bool(self.ready) and not self.is_capped
 
     @property
@@ -538,7 +532,6 @@ class Preview:
 
     @property
     def obstacles(self) -> list[tuple[str, int]]:
-        """Why messages are left out, and how many."""
         return _counted(self.left_out, lambda one: one.obstacle)
 
     @property
@@ -553,7 +546,6 @@ class Preview:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def conf(self, *, dry_run: bool, why: str) -> dict[str, Any]:
-        """Return the parameters of the DAG run."""
         keys = sorted({one.message_key for one in self.ready})
         given: dict[str, Any] = {"message_keys": keys, "dry_run": dry_run, "why": why or None}
         if self.asked.verb is not Verb.RESTORE:

@@ -110,7 +110,6 @@ class _Advisor:
         self._known: dict[str, _Queue | None] = {**known}
 
     def find(self, queue: _Queue) -> Iterator[_Finding]:
-        """Yield the findings about a queue."""
         name = queue.backout_queue
         if not name and not queue.threshold:
             text = (

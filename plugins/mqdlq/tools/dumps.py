@@ -100,7 +100,6 @@ def parse_message_length(written: str, line: int) -> int:
 
 
 def _shorten(text: str) -> str:
-    """Return text shortened for an error."""
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
 
@@ -150,12 +149,10 @@ _EXAMPLE: Final = 'a message such as {"Format": "MQDEAD", …, "body": "444C…"
 
 
 def _is_json(lines: Sequence[str]) -> bool:
-    """Return whether the first line that is not blank begins a JSON object."""
     return next((line for line in lines if line.strip()), "").lstrip().startswith("{")
 
 
 def _read_json(lines: Sequence[str]) -> Iterator[PastedMessage]:
-    """Yield the messages; raise `PasteError`."""
     expected: int | None = None
     is_dump, count = False, 0
     for number, line in enumerate(lines, start=1):
@@ -287,7 +284,6 @@ class _AmqsbcgReader:
             yield from self._body(line, number)
 
     def end(self) -> Iterator[PastedMessage]:
-        """Yield the last message, if there is one."""
         if self.draft is not None:
             if self.open_field:
                 raise PasteError(self.draft.line, f"this message lacks the {self.open_field}")
@@ -364,7 +360,6 @@ def _groups(written: str) -> Iterator[str]:
 
 
 def _split(written: str, second: str, number: int) -> tuple[str, str]:
-    """Split a line with two fields."""
     match = re.search(rf"\b{second}\s*:", written)
     if match is None:
         raise PasteError(number, f"expected {second} on the same line")
@@ -429,12 +424,10 @@ _DIGITS_AND_CHARACTERS: Final = re.compile(r"(\S*)(?:\s+\S.*)?$")
 
 
 def _is_dmpmqmsg(lines: Sequence[str]) -> bool:
-    """Return whether these lines look like a file of dmpmqmsg."""
     return any(_BEGINNING.match(line) for line in lines)
 
 
 def _read_dmpmqmsg(lines: Sequence[str]) -> Iterator[PastedMessage]:
-    """Yield the messages; raise `PasteError`."""
     draft: _Draft | None = None
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("*"):

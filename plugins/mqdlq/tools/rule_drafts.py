@@ -179,7 +179,6 @@ class Proposal:
 
     @property
     def added_text(self) -> str:
-        """The text of the added rules."""
         lines = self.text.split("\n")[self.first - 1 : self.last]
         return "".join(f"{line}\n" for line in lines)
 

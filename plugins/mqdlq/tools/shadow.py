@@ -59,12 +59,10 @@ class ShadowComparison:
     arrived: int
 
     def messages(self, verdict: Verdict) -> int:
-        """Return the number of messages with a verdict."""
         return sum(found.messages for found in self.findings if found.verdict is verdict)
 
 
 def _find_needed_columns(table: RulesTable) -> list[str]:
-    """Return the columns of the first snapshot that are read."""
     own = ("browse_seq", "class", "message_key", "expires_at")
     return sorted({*own, *IDENTITY_COLUMNS, *table.columns, *TARGET_COLUMNS})
 
@@ -115,11 +113,9 @@ class MessageLocations:
         return place
 
     def find_target(self, step: Step) -> QueueAddress:
-        """Return the queue to which a step puts."""
         return step.target_q, step.target_q_mgr or self.queue_manager
 
     def format_address(self, place: QueueAddress) -> str:
-        """Return a queue address as text."""
         queue, queue_manager = place
         return queue if queue_manager == self.queue_manager else f"{queue} @ {queue_manager}"
 

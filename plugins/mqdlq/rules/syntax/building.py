@@ -100,7 +100,6 @@ class Builder:
         self._rule_count = 0
 
     def add(self, statement: Statement) -> None:
-        """Add the next entry of the table."""
         self._entry_count += 1
         part = _part_of(statement)
         reader = _StatementReader(statement, part, self._allowed, self._report)
@@ -117,7 +116,6 @@ class Builder:
                 self._add_rule(statement, settings)
 
     def check_end(self, text: str) -> None:
-        """Report faults of the table as a whole."""
         if not self._rule_count:
             last = max(1, text.count("\n") + (not text.endswith("\n")))
             self._report.error("no-rule", Place(last, 1, 1, ""), "the table has no rule")
@@ -196,7 +194,6 @@ class _StatementReader:
         return settings
 
     def check_rule(self, settings: Mapping[str, _Setting]) -> None:
-        """Check the keywords of a rule against each other."""
         action = settings.get("ACTION")
         if action is None:
             if self._is_missing("ACTION", settings):
@@ -531,7 +528,6 @@ def _guess_name(text: str) -> str:
 
 
 def _warn(keyword: Keyword, text: str, value: Value, entry: Entry, report: Report) -> None:
-    """Warn about a value that is accepted but doubtful."""
     unusual = _UNUSUAL.search(value.text)
     if unusual:
         # With doubled quotation marks, only the place of the value is known.

@@ -45,7 +45,6 @@ class Tokenizer:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the entry ends here."""
         return self.position >= len(self._text)
 
     @property
@@ -54,11 +53,9 @@ class Tokenizer:
         return self._text[self.position : self.position + 1]
 
     def check(self, name: str) -> re.Match[str] | None:
-        """Whether the token comes next; do not read it."""
         return TOKENS[name].match(self._text, self.position)
 
     def read(self, name: str) -> Token | None:
-        """Read the token if it comes next."""
         found = TOKENS[name].match(self._text, self.position)
         if found is None:
             return None
@@ -66,7 +63,6 @@ class Tokenizer:
         return Token(found.group(), found.start(), found.end())
 
     def read_to_end(self) -> None:
-        """Skip the rest of the entry."""
         self.position = len(self._text)
 
     def between(self, start: int, end: int) -> Token:
@@ -100,7 +96,6 @@ class Line:
     text: str
 
     def place(self, start: int, length: int = 1) -> Place:
-        """Return the place of the characters from `start` (from 0)."""
         return Place(self.number, start + 1, length, self.text)
 
 
@@ -122,7 +117,6 @@ class Entry:
 
     @property
     def line(self) -> int:
-        """The line of the first character."""
         return self.pieces[0].line.number
 
     def place(self, start: int, end: int | None = None) -> Place:
@@ -206,7 +200,6 @@ def _is_comment(body: str, start: int, entry: _Joiner) -> bool:
 
 
 def _check_asterisk(line: Line, body: str, start: int, entry: _Joiner, report: Report) -> None:
-    """Report doubts about a line whose first nonblank is ``*``."""
     if body[start] != "*":
         return
     if start > 0:
@@ -256,7 +249,6 @@ class _Joiner:
             self._follow(text)
 
     def sign_place(self) -> Place:
-        """Return the place of the last line's continuation sign."""
         line = self._pieces[-1].line
         return line.place(len(line.text.rstrip(BLANKS)) - 1)
 

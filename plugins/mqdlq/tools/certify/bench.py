@@ -151,7 +151,6 @@ class NotTriedError(Exception):
 
 
 def expect(subject: str, wanted: Shown, seen: Shown) -> None:
-    """Raise DeviationError unless both values are equal."""
     if wanted != seen:
         raise DeviationError(f"{subject}: {_text(wanted)}", f"{subject}: {_text(seen)}")
 
@@ -217,7 +216,6 @@ class Application:
         return int(getattr(self.queue_manager.client.CMQC, name))
 
     def options(self, family: str, names: Sequence[str]) -> int:
-        """Return the sum of options of a family such as MQOO."""
         return sum(self.number(f"{family}_{name}") for name in names)
 
     def open(self, queue: ScratchQueue, *options: str) -> Any:
@@ -225,7 +223,6 @@ class Application:
         return self.queue_manager.open(queue.name(self.prefix), self.options("MQOO", options))
 
     def descriptor(self, **fields: Any) -> Any:
-        """Return an MQMD of version 2 with these fields."""
         return self.queue_manager.client.packed.MD(**fields)
 
     def put(
@@ -303,7 +300,6 @@ class Application:
         raise DeviationError("a browse returns the message", "a browse returns no message")
 
     def get_browsed(self, cursor: BrowseCursor, message: BrowsedMessage) -> GotMessage:
-        """Get the message under the cursor, and commit."""
         with UnitOfWork(cursor) as unit:
             got = unit.get_under_cursor(message.total_length)
             unit.commit()
@@ -350,7 +346,6 @@ class Application:
 
 @contextmanager
 def suppress_reasons(*reasons: int) -> Iterator[None]:
-    """Suppress QueueManagerError with one of these reason codes."""
     try:
         yield
     except QueueManagerError as error:

@@ -81,7 +81,6 @@ class Certification:
     findings: list[Finding] = field(default_factory=list)
 
     def count(self, verdict: Verdict) -> int:
-        """Return the number of findings with a verdict."""
         return sum(finding.verdict is verdict for finding in self.findings)
 
 
@@ -130,7 +129,6 @@ def try_behaviour(behaviour: Behaviour, bench: Bench) -> Finding:
 
 
 def versions_of(queue_manager: QueueManager) -> Versions:
-    """Return what the queue manager and the client say of themselves."""
     client = queue_manager.client
     level = queue_manager.inquire(client.CMQC.MQIA_COMMAND_LEVEL)
     platform = queue_manager.inquire(client.CMQC.MQIA_PLATFORM)
@@ -254,7 +252,6 @@ class ScratchQueues:
                 self._check_attributes(queue)
 
     def empty(self) -> None:
-        """Remove the messages of all scratch queues."""
         for queue in SCRATCH_QUEUES:
             if queue is not LOCK and self._application.depth(queue):
                 self._application.get_all(queue)
@@ -277,7 +274,6 @@ class ScratchQueues:
                 self._delete(LOCK)
 
     def _descr(self, queue: ScratchQueue) -> str | None:
-        """Return the DESCR of a scratch queue, or None if it is not defined."""
         selector = self._application.number("MQCA_Q_DESC")
         try:
             return str(self._queue_manager.inquire_queue(queue.name(self._prefix), selector))
