@@ -6,13 +6,13 @@ The hash is the same when Python or Spark computes it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from hashlib import sha256
 from itertools import groupby
 from typing import Any, Final
 
-from mqdlq.model import Action, PlannedMessage, PutAuthority, Step
+from mqdlq.model import Action, PlannedMessage, Step
 from mqdlq.rules import Rule, RulesTable, matching_rules, with_nuls_as_blanks
 
 _COLUMNS: Final = {
@@ -28,47 +28,33 @@ MESSAGES_TO_A_BUCKET: Final = 4096
 STEP_FIELDS: Final = tuple(field.name for field in fields(Step))
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A target's name: a literal of the rule, or a column of the message's row."""
-
-    literal: str = ""
-    column: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StepTemplate:
-    """A `Step` without its targets: the same for all messages that match the same rules."""
-
-    rule: int
-    rule_line: int
-    action: Action
-    target_q: Target
-    target_q_mgr: Target
-    header: bool
-    put_authority: PutAuthority
-    tries: int
-
-
-def steps_for(table: RulesTable, values: Mapping[str, str | int]) -> tuple[StepTemplate, ...]:
+def steps_for(table: RulesTable, values: Mapping[str, str | int]) -> tuple[Step, ...]:
     """Return a message's steps: its matching rules in table order, up to one that cannot fail.
 
-    `values` are the row's columns named by `table.columns`.
+    `values` are the row's columns named by `table.columns`. A target such as ``&DESTQ`` stands for
+    a field of the message until `resolve` replaces it: all messages that match the same rules have
+    the same steps.
     """
     return steps_of(matching_rules(table, values))
 
 
-def steps_of(matching: Iterable[Rule]) -> tuple[StepTemplate, ...]:
+def steps_of(matching: Iterable[Rule]) -> tuple[Step, ...]:
     """Return the steps of a message that matches these rules, given in table order.
 
     Rules after an IGNORE or a DISCARD are never tried.
     """
     steps = []
     for rule in matching:
-        steps.append(_template(rule))
+        steps.append(_step(rule))
         if rule.cannot_fail:
             break
     return tuple(steps)
+
+
+def columns_of(steps: Iterable[Step]) -> tuple[str, ...]:
+    """Return the columns that targets of unresolved steps come from, sorted."""
+    named = {name for step in steps for name in (step.target_q, step.target_q_mgr)}
+    return tuple(sorted(_COLUMNS[name] for name in named & _COLUMNS.keys()))
 
 
 def needs_a_dlh(rule: Rule) -> str:
@@ -76,12 +62,11 @@ def needs_a_dlh(rule: Rule) -> str:
 
     Such a rule cannot act on a message without a valid MQDLH.
     """
-    target_q, target_q_mgr = _targets(rule)
     if rule.action is Action.RETRY:
         return "ACTION(RETRY)"
-    if target_q.column:
+    if rule.fwd_q in _COLUMNS:
         return f"FWDQ({rule.fwd_q})"
-    return f"FWDQM({rule.fwd_q_mgr})" if target_q_mgr.column else ""
+    return f"FWDQM({rule.fwd_q_mgr})" if rule.fwd_q_mgr in _COLUMNS else ""
 
 
 def steps_without_a_dlh(table: RulesTable) -> tuple[Step, ...]:
@@ -93,8 +78,7 @@ def steps_without_a_dlh(table: RulesTable) -> tuple[Step, ...]:
     (rule,) = table.rules
     if needs_a_dlh(rule):
         return ()
-    template = _template(rule)
-    return (resolve(replace(template, header=rule.action is Action.FWD), {}),)
+    return (replace(_step(rule), header=rule.action is Action.FWD),)
 
 
 def decide(
@@ -111,20 +95,15 @@ def decide(
     if not table.acts_on(row["class"]):
         return steps_without_a_dlh(table) if has_given_action else ()
     values = with_nuls_as_blanks(row) if nul_as_blank else row
-    return tuple(resolve(template, row) for template in steps_for(table, values))
+    return tuple(resolve(step, row) for step in steps_for(table, values))
 
 
-def resolve(template: StepTemplate, row: Mapping[str, str | None]) -> Step:
-    return Step(
-        rule=template.rule,
-        rule_line=template.rule_line,
-        action=template.action,
-        target_q=_name(template.target_q, row),
-        target_q_mgr=_name(template.target_q_mgr, row),
-        header=template.header,
-        put_authority=template.put_authority,
-        tries=template.tries,
-    )
+def resolve(step: Step, row: Mapping[str, str | None]) -> Step:
+    """Fill in the targets from the message's own row."""
+    if step.target_q not in _COLUMNS and step.target_q_mgr not in _COLUMNS:
+        return step
+    queue, queue_manager = _name(step.target_q, row), _name(step.target_q_mgr, row)
+    return replace(step, target_q=queue, target_q_mgr=queue_manager)
 
 
 def plan_hash(rows: Iterable[PlannedMessage]) -> str:
@@ -162,14 +141,13 @@ def _measured(value: str | int) -> str:
     return f"{len(text)}:{text}"
 
 
-def _template(rule: Rule) -> StepTemplate:
-    target_q, target_q_mgr = _targets(rule)
-    return StepTemplate(
-        rule=rule.ordinal,
-        rule_line=rule.line,
-        action=rule.action,
-        target_q=target_q,
-        target_q_mgr=target_q_mgr,
+def _step(rule: Rule) -> Step:
+    target = ("&DESTQ", "&DESTQM") if rule.action is Action.RETRY else (rule.fwd_q, rule.fwd_q_mgr)
+    return Step(
+        rule.ordinal,
+        rule.line,
+        rule.action,
+        *target,
         # Only FWD uses HEADER: RETRY always puts without the MQDLH, other actions put nothing.
         header=rule.action is Action.FWD and rule.header,
         put_authority=rule.put_authority,
@@ -177,24 +155,8 @@ def _template(rule: Rule) -> StepTemplate:
     )
 
 
-def _targets(rule: Rule) -> tuple[Target, Target]:
-    match rule.action:
-        case Action.RETRY:
-            return _target("&DESTQ"), _target("&DESTQM")
-        case Action.FWD:
-            return _target(rule.fwd_q), _target(rule.fwd_q_mgr)
-        case _:
-            return Target(), Target()
-
-
-def _target(name: str) -> Target:
-    """Return the target of a FWDQ or FWDQM: `&REPLYQ` and similar names stand for a field."""
-    column = _COLUMNS.get(name, "")
-    return Target(column=column) if column else Target(literal=name)
-
-
-def _name(target: Target, row: Mapping[str, str | None]) -> str:
+def _name(target: str, row: Mapping[str, str | None]) -> str:
     """Return the name as MQOPEN reads it: up to the first NUL, without trailing blanks."""
-    if not target.column:
-        return target.literal
-    return (row[target.column] or "").partition("\0")[0].rstrip(" ")
+    if target not in _COLUMNS:
+        return target
+    return (row[_COLUMNS[target]] or "").partition("\0")[0].rstrip(" ")

@@ -21,7 +21,7 @@ from mqdlq.evaluation.value_masks import ValueMasks, Words, encoded, extension_v
 from mqdlq.lake import StepCount
 from mqdlq.lake.schema import STEP
 from mqdlq.model import Disposition, Step
-from mqdlq.plan import StepTemplate, resolve, steps_of, steps_without_a_dlh, treatment_digest
+from mqdlq.plan import columns_of, resolve, steps_of, steps_without_a_dlh, treatment_digest
 from mqdlq.rules import Rule, RulesTable
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -220,22 +220,19 @@ def targets_needed(table: RulesTable) -> frozenset[str]:
 class Chain:
     """The steps of all messages that match the same rules, and the columns of their targets."""
 
-    templates: tuple[StepTemplate, ...]
+    steps: tuple[Step, ...]
     columns: tuple[str, ...]
 
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> Chain:
         """Return the chain of these rules, given in the order of their table."""
-        templates = steps_of(rules)
-        named = {
-            name for step in templates for name in (step.target_q.column, step.target_q_mgr.column)
-        }
-        return cls(templates, tuple(sorted(named - {""})))
+        steps = steps_of(rules)
+        return cls(steps, columns_of(steps))
 
     @property
     def winning(self) -> int:
         """The ordinal of the first rule, or 0."""
-        return self.templates[0].rule if self.templates else 0
+        return self.steps[0].rule if self.steps else 0
 
 
 @dataclass
@@ -272,7 +269,7 @@ class Treatments:
         what = (chain, *(held[name] for name in chain.columns), explained)
         if what not in self._numbers:
             self._numbers[what] = len(self._rows)
-            steps = tuple(resolve(step, held) for step in chain.templates)
+            steps = tuple(resolve(step, held) for step in chain.steps)
             planned = Disposition.PLANNED if steps else Disposition.UNMATCHED
             self._rows.append((planned, steps, explained))
         return self._numbers[what]

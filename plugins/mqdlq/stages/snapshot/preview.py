@@ -17,7 +17,7 @@ from mqdlq.headers import message_key
 from mqdlq.model import Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.plan import TARGET_COLUMNS, StepTemplate, resolve, steps_for
+from mqdlq.plan import TARGET_COLUMNS, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
 from mqdlq.stages.snapshot.rows import Highlighter, NumberedMessage, PropertyMatches, RowBuilder
 
@@ -134,7 +134,7 @@ class _PreviewCounter:
         self.columns = sorted({*own, *COLUMNS, *table.columns, *TARGET_COLUMNS})
         self.messages = self._bytes = self._truncated = 0
         self._causes = CauseCounter()
-        self._steps: dict[tuple[Any, ...], tuple[StepTemplate, ...]] = {}
+        self._steps: dict[tuple[Any, ...], tuple[Step, ...]] = {}
         self._planned: Counter[Step] = Counter()
         self._unhandled: dict[tuple[Outcome, str, Cause], UnhandledMessages] = {}
 
@@ -155,7 +155,7 @@ class _PreviewCounter:
         if len(trouble.browse_seqs) < _MAX_SAMPLES:
             trouble.browse_seqs.append(row["browse_seq"])
 
-    def _find_steps(self, row: Mapping[str, Any]) -> tuple[StepTemplate, ...]:
+    def _find_steps(self, row: Mapping[str, Any]) -> tuple[Step, ...]:
         key = (row["class"], *self._table.key_of(row))
         if key not in self._steps:
             is_asked = self._table.acts_on(row["class"])
