@@ -15,7 +15,7 @@ from mqdlq.cli.ledger import warn_of_older_ledger
 from mqdlq.cli.output import Format, Output, now, write_json
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.retention import PrunedRun
+from mqdlq.ledger.tables.retention import Prune
 from mqdlq.model import Outcome
 from mqdlq.reading.report import (
     Report,
@@ -60,7 +60,7 @@ def report(
         warn_of_older_ledger(ledger)
         wanted = _wanted(run_id, ledger)
         if (pruned := ledger.prunes.pruned_run(wanted)) is not None:
-            _show_pruned(pruned, ledger, output, needs_attention=needs_attention)
+            _show_pruned(wanted, pruned, ledger, output, needs_attention=needs_attention)
         elif needs_attention:
             _list(wanted, ledger)
         elif not _show_snapshot_pruned(wanted, ledger, output):
@@ -109,28 +109,30 @@ def _show_snapshot_pruned(run_id: str, ledger: Ledger, output: Format) -> bool:
     return _show_written(run_id, output, how)
 
 
-def _show_pruned(run: PrunedRun, ledger: Ledger, output: Format, *, needs_attention: bool) -> None:
+def _show_pruned(
+    run_id: str, prune: Prune, ledger: Ledger, output: Format, *, needs_attention: bool
+) -> None:
     """Print the report that was written at a pruned run's end, or its totals if there is none."""
-    how = f"pruned at {moment(run.at)} by {run.policy} of handler {run.handler}"
+    how = f"pruned at {moment(prune.at)} by {prune.policy} of handler {prune.handler}"
     if needs_attention:
         raise LedgerError(
             "MQDLQ-256",
-            f"run {run.run_id} was pruned at {moment(run.at)} by {run.policy} of handler"
-            f" {run.handler}, and its messages are no longer in the ledger; leave"
+            f"run {run_id} was pruned at {moment(prune.at)} by {prune.policy} of handler"
+            f" {prune.handler}, and its messages are no longer in the ledger; leave"
             " --needs-attention out",
         )
-    if _show_written(run.run_id, output, f"The run was {how}; this was written at its end:"):
+    if _show_written(run_id, output, f"The run was {how}; this was written at its end:"):
         return
     counted: Counter[Outcome] = Counter()
-    for one in ledger.prunes.outcomes_of(run.run_id):
+    for one in ledger.prunes.outcomes_of(run_id):
         counted[one.outcome] += one.messages
     if output is Format.JSON:
         outcomes = {str(outcome): number for outcome, number in counted.items()}
-        document = {"run": run.run_id, "pruned_at": run.at.isoformat(), "policy": run.policy}
+        document = {"run": run_id, "pruned_at": prune.at.isoformat(), "policy": prune.policy}
         write_json(document | {"outcomes": outcomes})
     else:
         ended = outcomes_in_words(counted) or "no messages"
-        click.echo(f"{run.run_id} was {how}. {count(counted.total(), 'message')}: {ended}.")
+        click.echo(f"{run_id} was {how}. {count(counted.total(), 'message')}: {ended}.")
 
 
 def _list(run_id: str, ledger: Ledger) -> None:

@@ -23,12 +23,14 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import (
     URL,
     Column,
+    ColumnElement,
     Connection,
     CursorResult,
     Engine,
     ExceptionContext,
     PoolProxiedConnection,
     QueuePool,
+    Row,
     RowMapping,
     Select,
     Table,
@@ -36,6 +38,7 @@ from sqlalchemy import (
     event,
     func,
     insert,
+    literal,
     select,
 )
 from sqlalchemy.exc import TimeoutError as NoConnectionFreeError
@@ -71,6 +74,22 @@ class Repository:
         with self._engine.connect() as connection:
             return connection.execute(query.limit(1)).mappings().first()
 
+    def _rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
+        with self._engine.connect() as connection:
+            return connection.execute(query).all()
+
+    def _map(self, query: Select[Any]) -> dict[Any, Any]:
+        """Return the values of the second column by those of the first."""
+        with self._engine.connect() as connection:
+            return {row[0]: row[1] for row in connection.execute(query)}
+
+    def _among(
+        self, query: Select[Any], column: ColumnElement[Any], values: Iterable[Any]
+    ) -> Iterator[Row[Any]]:
+        """Yield the rows in which a column has one of these values, however many."""
+        for some in in_parts(values):
+            yield from self._rows(query.where(column.in_(some)))
+
     def _values(self, query: Select[Any]) -> Sequence[Any]:
         with self._engine.connect() as connection:
             return connection.scalars(query).all()
@@ -90,6 +109,13 @@ class Repository:
             connection.execution_options(yield_per=ROWS_AT_ONCE).execute(query) as rows,
         ):
             yield rows
+
+    def _add_once(self, table: Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Add a row unless the table has one with this key."""
+        with in_turn(self._engine) as connection:
+            same = [table.c[name] == value for name, value in key.items()]
+            if connection.execute(select(literal(1)).where(*same)).first() is None:
+                connection.execute(insert(table), {**key, **values})
 
     def _add(self, table: Table, *rows: Mapping[str, Any]) -> None:
         with self._engine.begin() as connection:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import chain
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from sqlalchemy import (
     Column,
@@ -15,11 +15,11 @@ from sqlalchemy import (
     CompoundSelect,
     Connection,
     Engine,
-    FromClause,
     Row,
     Select,
     Table,
     delete,
+    exists,
     func,
     insert,
     literal,
@@ -32,12 +32,21 @@ from mqdlq.errors import LedgerError
 from mqdlq.ledger.attempts import COUNTED
 from mqdlq.ledger.audit import keep_approvals
 from mqdlq.ledger.controls import open_breakers
-from mqdlq.ledger.database import KEYS_AT_ONCE, Repository, add, in_parts, in_turn, inserted
+from mqdlq.ledger.database import (
+    KEYS_AT_ONCE,
+    Repository,
+    add,
+    columns_of,
+    in_parts,
+    in_turn,
+    inserted,
+)
 from mqdlq.ledger.messages import has_departed
 from mqdlq.ledger.runs import has_acted
 from mqdlq.ledger.tables import metadata
 from mqdlq.ledger.tables.controls import identities
 from mqdlq.ledger.tables.messages import (
+    Ending,
     archive,
     attempt_states,
     attempts,
@@ -54,6 +63,7 @@ from mqdlq.ledger.tables.messages import (
 )
 from mqdlq.ledger.tables.retention import (
     Prune,
+    PrunedOutcome,
     holds,
     pruned_copies,
     pruned_files,
@@ -128,7 +138,12 @@ class Holds(Repository):
             row = {**values, "reason": reason, "who": who, "at": at}
             hold = self._read(inserted(connection, holds, row), connection)
             if not handler and connection.execute(_covered(hold).limit(1)).first() is None:
-                raise _nothing_to_hold(hold)
+                subject = f"run {run_id}" if run_id else f"message {message_key}"
+                raise LedgerError(
+                    "MQDLQ-252",
+                    f"the ledger has no {subject}, so that a hold on it would keep nothing;"
+                    " correct the name",
+                )
         return hold
 
     def release(self, hold_id: int, *, reason: str, who: str, at: datetime) -> Hold:
@@ -155,10 +170,8 @@ class Holds(Repository):
     def snapshots(self) -> dict[str, int]:
         """Return the snapshots of runs that a hold covers: id to the hold's number."""
         held = held_runs(runs.c.run_id.in_(select(snapshots.c.run_id))).subquery()
-        query = select(snapshots.c.snapshot_id, held.c.hold_id).join(
-            held, held.c.run_id == snapshots.c.run_id
-        )
-        return {row["snapshot_id"]: row["hold_id"] for row in self._all(query)}
+        query = select(snapshots.c.snapshot_id, held.c.hold_id)
+        return self._map(query.join(held, held.c.run_id == snapshots.c.run_id))
 
     def covered(self, hold: Hold) -> Held:
         """Count what a hold covers."""
@@ -166,21 +179,17 @@ class Holds(Repository):
             kept = [row.run_id for row in connection.execute(_covered(hold))]
             is_gone = pruned_runs.c.run_id.in_(kept)
             gone = set(connection.scalars(select(pruned_runs.c.run_id).where(is_gone)))
-            copies = select(archive.c.run_id, pruned_copies.c.run_id.label("pruned")).outerjoin(
-                pruned_copies,
-                (pruned_copies.c.run_id == archive.c.run_id)
-                & (pruned_copies.c.message_id == archive.c.message_id),
+            copies = select(pruned_copies.c.run_id).select_from(
+                archive.outerjoin(pruned_copies).join(runs).join(messages)
             )
             if hold.message_key:
-                copies = copies.join(messages, messages.c.message_id == archive.c.message_id)
                 copies = copies.where(messages.c.message_key == bytes.fromhex(hold.message_key))
+            elif hold.handler:
+                copies = copies.where(runs.c.handler == hold.handler)
             else:
-                copies = copies.join(runs, runs.c.run_id == archive.c.run_id)
-                copies = copies.where(
-                    runs.c.handler == hold.handler if hold.handler else runs.c.run_id == hold.run_id
-                )
-            found = connection.execute(copies).all()
-        pruned = sum(row.pruned is not None for row in found)
+                copies = copies.where(runs.c.run_id == hold.run_id)
+            found = connection.scalars(copies).all()
+        pruned = sum(run_id is not None for run_id in found)
         return Held(len(set(kept) - gone), len(found) - pruned, len(gone), pruned)
 
     def _read(self, hold_id: int, connection: Any) -> Hold:
@@ -197,7 +206,7 @@ _HOLDS = select(
     released_holds.c.at.label("released_at"),
     released_holds.c.who.label("released_by"),
     released_holds.c.reason.label("release_reason"),
-).outerjoin(released_holds, released_holds.c.hold_id == holds.c.hold_id)
+).outerjoin(released_holds)
 
 
 def _hold(row: Any) -> Hold:
@@ -211,9 +220,7 @@ def _hold(row: Any) -> Hold:
 def _covered(hold: Hold) -> CompoundSelect[Any]:
     """Return the query for the runs that a hold covers, pruned runs included."""
     if hold.message_key:
-        listed = select(run_messages.c.run_id).join(
-            messages, messages.c.message_id == run_messages.c.message_id
-        )
+        listed = select(run_messages.c.run_id).join(messages)
         return union(listed.where(messages.c.message_key == bytes.fromhex(hold.message_key)))
     name, value = ("handler", hold.handler) if hold.handler else ("run_id", hold.run_id)
     return union(
@@ -221,64 +228,35 @@ def _covered(hold: Hold) -> CompoundSelect[Any]:
     )
 
 
-def _nothing_to_hold(hold: Hold) -> LedgerError:
-    subject = f"run {hold.run_id}" if hold.run_id else f"message {hold.message_key}"
-    return LedgerError(
-        "MQDLQ-252",
-        f"the ledger has no {subject}, so that a hold on it would keep nothing; correct the name",
-    )
-
-
 def _applies() -> ColumnElement[bool]:
-    released = select(released_holds.c.hold_id).where(released_holds.c.hold_id == holds.c.hold_id)
-    return ~released.exists()
+    return ~exists().where(released_holds.c.hold_id == holds.c.hold_id)
 
 
 def held_runs(scope: ColumnElement[bool]) -> CompoundSelect[Any]:
     """Return the query for the runs within a scope that a hold covers, each with its hold."""
-    columns = runs.c.run_id, holds.c.hold_id
-    by_name = select(*columns).where(
-        scope,
-        _applies(),
-        or_(
-            (holds.c.handler != "") & (holds.c.handler == runs.c.handler),
-            (holds.c.run_id != "") & (holds.c.run_id == runs.c.run_id),
-        ),
-    )
-    by_message = (
-        select(*columns)
-        .join(run_messages, run_messages.c.run_id == runs.c.run_id)
-        .join(messages, messages.c.message_id == run_messages.c.message_id)
-        .join(holds, holds.c.message_key == messages.c.message_key)
-        .where(scope, _applies())
-    )
-    return union(by_name, by_message)
+    held = select(runs.c.run_id, holds.c.hold_id).where(scope, _applies())
+    listed = held.join(run_messages, run_messages.c.run_id == runs.c.run_id).join(messages)
+    by_message = listed.join(holds, holds.c.message_key == messages.c.message_key)
+    return union(held.where(_names_run()), by_message)
 
 
 def held_copies(run_id: str) -> CompoundSelect[Any]:
     """Return the query for the archived messages of a run that a hold covers, with the hold."""
     own = archive.c.run_id == run_id
-    source: FromClause = archive.join(runs, runs.c.run_id == archive.c.run_id)
-    by_name = (
-        select(archive.c.message_id, holds.c.hold_id)
-        .select_from(source)
-        .join(holds, literal(True))
-        .where(
-            own,
-            _applies(),
-            or_(
-                (holds.c.handler != "") & (holds.c.handler == runs.c.handler),
-                (holds.c.run_id != "") & (holds.c.run_id == runs.c.run_id),
-            ),
-        )
-    )
-    by_message = (
-        select(archive.c.message_id, holds.c.hold_id)
-        .join(messages, messages.c.message_id == archive.c.message_id)
-        .join(holds, holds.c.message_key == messages.c.message_key)
-        .where(own, _applies())
+    held = select(archive.c.message_id, holds.c.hold_id).where(own, _applies())
+    by_name = held.join_from(archive, runs).join(holds, literal(True)).where(_names_run())
+    by_message = held.join_from(archive, messages).join(
+        holds, holds.c.message_key == messages.c.message_key
     )
     return union(by_name, by_message)
+
+
+def _names_run() -> ColumnElement[bool]:
+    """Return the condition that a hold is on a run, or on its handler."""
+    return or_(
+        (holds.c.handler != "") & (holds.c.handler == runs.c.handler),
+        (holds.c.run_id != "") & (holds.c.run_id == runs.c.run_id),
+    )
 
 
 class Protection(StrEnum):
@@ -314,12 +292,10 @@ def closed_before(handler: str, before: datetime) -> ColumnElement[bool]:
 
     It is true for a run without an account, too. Runs that a prune is removing do not count.
     """
-    late = select(sightings.c.run_id).where(
-        sightings.c.run_id == runs.c.run_id, sightings.c.at >= before
-    )
-    going = select(pruned_runs.c.run_id).where(pruned_runs.c.run_id == runs.c.run_id)
-    is_old = (runs.c.handler == handler) & (runs.c.started_at < before)
-    return is_old & ~late.exists() & ~going.exists()
+    run_id = runs.c.run_id
+    is_late = exists().where(sightings.c.run_id == run_id, sightings.c.at >= before)
+    is_going = exists().where(pruned_runs.c.run_id == run_id)
+    return (runs.c.handler == handler) & (runs.c.started_at < before) & ~is_late & ~is_going
 
 
 def protected_runs(
@@ -332,9 +308,7 @@ def protected_runs(
 
     `without_copies` are runs whose archive copies are about to be pruned.
     """
-    found: dict[str, Protection] = {}
-    for row in connection.execute(held_runs(scope)):
-        found[row.run_id] = Protection.HOLD
+    found = {row.run_id: Protection.HOLD for row in connection.execute(held_runs(scope))}
     for why, condition in _conditions(now):
         for run_id in connection.scalars(select(runs.c.run_id).where(scope, condition)):
             if why is not Protection.COPIES or run_id not in without_copies:
@@ -345,43 +319,37 @@ def protected_runs(
 def _conditions(now: datetime) -> Iterator[tuple[Protection, ColumnElement[bool]]]:
     run_id = runs.c.run_id
     yield Protection.UNFINISHED, _is_unfinished()
-    state = attempt_states.c.state
-    in_doubt = (state == AttemptState.UNKNOWN) & ~has_departed(attempt_states.c.message_id)
+    state, message_id = attempt_states.c.state, attempt_states.c.message_id
+    in_doubt = (state == AttemptState.UNKNOWN) & ~has_departed(message_id)
     is_open = or_(state == AttemptState.INTENDED, in_doubt)
-    open_units = select(attempt_states.c.seq).where(attempt_states.c.run_id == run_id, is_open)
-    unknown = select(outcomes.c.message_id).where(
-        outcomes.c.run_id == run_id,
-        outcomes.c.outcome == Outcome.UNKNOWN,
-        ~has_departed(outcomes.c.message_id),
+    here = (outcomes.c.run_id == run_id) & ~has_departed(outcomes.c.message_id)
+    yield (
+        Protection.UNSETTLED,
+        exists().where(attempt_states.c.run_id == run_id, is_open)
+        | exists().where(here, outcomes.c.outcome == Outcome.UNKNOWN),
     )
-    yield Protection.UNSETTLED, open_units.exists() | unknown.exists()
-    leased = select(leases.c.seq).where(leases.c.run_id == run_id, leases.c.until > now)
-    yield Protection.LEASED, leased.exists()
+    yield Protection.LEASED, exists().where(leases.c.run_id == run_id, leases.c.until > now)
     yield Protection.ATTEMPTS, _has_counts_that_carry_on()
     later = outcomes.alias()
     again = select(later.c.message_id).where(
         later.c.message_id == outcomes.c.message_id, later.c.at > outcomes.c.at
     )
-    pending = select(outcomes.c.message_id).where(
-        outcomes.c.run_id == run_id,
-        outcomes.c.outcome == Outcome.RETRY_PENDING,
-        ~has_departed(outcomes.c.message_id),
-        ~again.exists(),
-    )
-    yield Protection.RETRY_PENDING, pending.exists()
-    answers = approvals.alias()
-    last = select(func.max(answers.c.seq)).where(answers.c.run_id == run_id)
-    asked = select(approvals.c.seq).where(
-        approvals.c.seq == last.correlate(runs).scalar_subquery(), approvals.c.decision == "asked"
-    )
-    yield Protection.APPROVAL, asked.exists()
-    kept = select(snapshots.c.run_id).where(
-        snapshots.c.run_id == run_id, snapshots.c.pruned_at.is_(None)
-    )
-    yield Protection.SNAPSHOT, kept.exists()
+    is_pending = outcomes.c.outcome == Outcome.RETRY_PENDING
+    yield Protection.RETRY_PENDING, exists().where(here, is_pending, ~again.exists())
+    is_last = approvals.c.seq == _last_of_run(approvals)
+    yield Protection.APPROVAL, exists().where(is_last, approvals.c.decision == "asked")
+    is_kept = snapshots.c.pruned_at.is_(None)
+    yield Protection.SNAPSHOT, exists().where(snapshots.c.run_id == run_id, is_kept)
     copies = select(archive.c.message_id).where(archive.c.run_id == run_id, is_unpruned())
     yield Protection.COPIES, copies.exists()
     yield Protection.NEWEST, or_(*(run_id.in_(newest) for newest in _newest()))
+
+
+def _last_of_run(table: Table) -> Any:
+    """Return the `seq` of the last row that a run has in a table."""
+    other = table.alias()
+    last = select(func.max(other.c.seq)).where(other.c.run_id == runs.c.run_id)
+    return last.correlate(runs).scalar_subquery()
 
 
 def _is_unfinished() -> ColumnElement[bool]:
@@ -389,17 +357,13 @@ def _is_unfinished() -> ColumnElement[bool]:
 
     A run that waits for work is not in the ledger yet.
     """
-    closed = select(sightings.c.run_id).where(sightings.c.run_id == runs.c.run_id)
-    seen = looks.alias()
-    last = select(func.max(seen.c.seq)).where(seen.c.run_id == runs.c.run_id)
-    idle = select(looks.c.seq).where(
-        looks.c.seq == last.correlate(runs).scalar_subquery(), ~looks.c.is_work
-    )
+    is_closed = exists().where(sightings.c.run_id == runs.c.run_id)
+    is_idle = exists().where(looks.c.seq == _last_of_run(looks), ~looks.c.is_work)
     begun = [
-        select(table.c.run_id).where(table.c.run_id == runs.c.run_id).exists()
+        exists().where(table.c.run_id == runs.c.run_id)
         for table in (snapshots, plans, passes, attempts, run_messages)
     ]
-    return ~closed.exists() & (~idle.exists() | or_(*begun))
+    return ~is_closed & (~is_idle | or_(*begun))
 
 
 def _has_counts_that_carry_on() -> ColumnElement[bool]:
@@ -432,30 +396,24 @@ def _newest() -> Iterator[Select[Any]]:
     yield open_breakers()
     yield select(attempts.c.run_id).order_by(attempts.c.seq.desc()).limit(1)
     queue = runs.c.queue_manager, runs.c.queue
-    handler = (runs.c.handler,)
-    by_handler = *queue, *handler
+    by_handler = *queue, runs.c.handler
     is_whole = runs.c.message_keys == ()
     is_real = is_whole & ~runs.c.dry_run
     started = select(runs.c.run_id)
     yield _last(started, by_handler, runs.c.started_at)
     yield _last(started.where(is_real, has_acted()), queue, runs.c.started_at)
-    closed = select(runs.c.run_id).join(sightings, sightings.c.run_id == runs.c.run_id)
+    closed = started.join(sightings)
     for condition in (is_real, is_whole, runs.c.run_id != ""):
         yield _last(closed.where(condition), queue, sightings.c.at)
-    passed = select(runs.c.run_id).join(passes, passes.c.run_id == runs.c.run_id)
     for places in (queue, (runs.c.queue_manager, runs.c.state_queue)):
-        yield _last(passed, places, passes.c.seq)
-    looked = select(runs.c.run_id).join(looks, looks.c.run_id == runs.c.run_id)
-    yield _last(looked.where(looks.c.is_work), handler, looks.c.at)
-    complete = (
-        select(runs.c.run_id)
-        .join(snapshots, snapshots.c.run_id == runs.c.run_id)
-        .where(is_whole, snapshots.c.settled == 0)
-    )
+        yield _last(started.join(passes), places, passes.c.seq)
+    yield _last(started.join(looks).where(looks.c.is_work), (runs.c.handler,), looks.c.at)
+    complete = started.join(snapshots).where(is_whole, snapshots.c.settled == 0)
     yield _last(complete, queue, snapshots.c.taken_at)
-    for table in (approvals, alerts):
-        told = select(runs.c.run_id).join(table, table.c.run_id == runs.c.run_id)
-        yield _last(told, by_handler, table.c.seq)
+    yield _last(started.join(approvals), by_handler, approvals.c.seq)
+    # An alert may be of a run that could not start, so it refers to no run.
+    alerted = started.join(alerts, alerts.c.run_id == runs.c.run_id)
+    yield _last(alerted, by_handler, alerts.c.seq)
 
 
 def _last(query: Select[Any], within: tuple[Any, ...], by: ColumnElement[Any]) -> Select[Any]:
@@ -478,26 +436,23 @@ def links(connection: Connection, scope: ColumnElement[bool]) -> set[tuple[str, 
     ):
         query = (
             select(table.c.run_id, run_messages.c.run_id.label("other"))
-            .join(runs, runs.c.run_id == table.c.run_id)
+            .join_from(table, runs)
             .join(run_messages, run_messages.c.message_id == table.c.message_id)
             .where(scope, has_left, run_messages.c.run_id != table.c.run_id)
-            .distinct()
         )
-        pairs |= {(row.run_id, row.other) for row in connection.execute(query)}
+        pairs |= {(one, other) for one, other in connection.execute(query.distinct())}
     for one, other in ((learned.c.of_run, learned.c.run_id), (learned.c.run_id, learned.c.of_run)):
-        query = select(one.label("run_id"), other.label("other")).join(runs, runs.c.run_id == one)
-        found = connection.execute(query.where(scope, one != other).distinct())
-        pairs |= {(row.run_id, row.other) for row in found}
+        query = select(one, other).join(runs, runs.c.run_id == one).where(scope, one != other)
+        pairs |= {(first, second) for first, second in connection.execute(query.distinct())}
     return pairs
 
 
 def is_unpruned() -> ColumnElement[bool]:
     """Return the condition that no prune has begun to remove an archive copy."""
-    gone = select(pruned_copies.c.run_id).where(
+    return ~exists().where(
         pruned_copies.c.run_id == archive.c.run_id,
         pruned_copies.c.message_id == archive.c.message_id,
     )
-    return ~gone.exists()
 
 
 FINISHED: Final = (RestorationState.RESTORED, RestorationState.REFUSED)
@@ -514,9 +469,7 @@ def protected_copies(
     `before`; a restoration that is not finished keeps it for as long.
     """
     copies = select(archive.c.message_id).where(archive.c.run_id == run_id)
-    found: dict[int, Protection] = {}
-    for row in connection.execute(held_copies(run_id)):
-        found[row.message_id] = Protection.HOLD
+    found = {row.message_id: Protection.HOLD for row in connection.execute(held_copies(run_id))}
     is_open = select(runs.c.run_id).where(runs.c.run_id == run_id, _is_unfinished())
     if connection.execute(is_open).first() is not None:
         for message_id in connection.scalars(copies):
@@ -530,7 +483,7 @@ def _being_restored(connection: Connection, run_id: str, before: datetime) -> se
     states = restoration_states
     query = (
         select(states.c.restoration_id, states.c.message_id, states.c.state, states.c.at)
-        .join(restorations, restorations.c.restoration_id == states.c.restoration_id)
+        .join(restorations)
         .where(states.c.run_id == run_id, ~restorations.c.dry_run)
         .order_by(states.c.seq)
     )
@@ -552,72 +505,53 @@ def _being_restored(connection: Connection, run_id: str, before: datetime) -> se
     }
 
 
-class PrunedOutcome(NamedTuple):
-    """How many messages of a pruned run had this outcome by this rule.
-
-    `is_settled` counts the settled messages of its snapshot.
-    """
-
-    run_id: str
-    is_settled: bool
-    outcome: Outcome
-    rule: int
-    action: str
-    target_q: str
-    target_q_mgr: str
-    messages: int
-
-
 def record_runs(connection: Connection, prune_id: int, run_ids: Sequence[str]) -> None:
     """Record runs and their totals as pruned; their approvals go to the audit, which stays."""
     if not run_ids:
         return
-    own = {column.name for column in pruned_runs.c} - {"prune_id", "closed_at"}
-    names = sorted(own)
-    query = select(*(runs.c[name] for name in names), literal(prune_id), sightings.c.at).outerjoin(
-        sightings, sightings.c.run_id == runs.c.run_id
-    )
-    connection.execute(
-        insert(pruned_runs).from_select(
-            [*names, "prune_id", "closed_at"], query.where(runs.c.run_id.in_(run_ids))
-        )
-    )
+    names = [one.name for one in pruned_runs.c if one.name not in {"prune_id", "closed_at"}]
+    query = select(*(runs.c[name] for name in names), literal(prune_id), sightings.c.at)
+    query = query.join_from(runs, sightings, isouter=True).where(runs.c.run_id.in_(run_ids))
+    columns = [*names, "prune_id", "closed_at"]
+    connection.execute(insert(pruned_runs).from_select(columns, query))
     keep_approvals(connection, run_ids)
-    rows = [row._asdict() for row in count_outcomes(connection, run_ids)]
-    for part in in_parts(rows):
-        add(connection, pruned_outcomes, part)
+    for part in in_parts(count_outcomes(connection, run_ids)):
+        add(connection, pruned_outcomes, [asdict(one) for one in part])
 
 
 def count_outcomes(connection: Connection, run_ids: Collection[str]) -> list[PrunedOutcome]:
     """Count the outcomes of runs; an outcome that was learned later replaces the booked one."""
-    found: dict[tuple[Any, ...], int] = {}
+    found: dict[tuple[Ending, str, bool], int] = {}
     latest = {
         name: func.coalesce(learned.c[name], outcomes.c[name])
         for name in ("outcome", "target_q", "target_q_mgr")
     }
-    kinds = [latest.get(name, outcomes.c[name]) for name in PrunedOutcome._fields[2:7]]
-    own = (
-        select(outcomes.c.run_id, *kinds, func.count())
-        .outerjoin(
-            learned,
-            (learned.c.of_run == outcomes.c.run_id)
-            & (learned.c.message_id == outcomes.c.message_id),
-        )
-        .group_by(outcomes.c.run_id, *kinds)
+    kinds = [latest.get(column.name, column) for column in columns_of(outcomes, Ending)]
+    is_learned = (learned.c.of_run == outcomes.c.run_id) & (
+        learned.c.message_id == outcomes.c.message_id
     )
-    names = PrunedOutcome._fields[2:]
-    settled = select(settled_outcomes.c.run_id, *(settled_outcomes.c[name] for name in names))
+    own = select(*kinds, outcomes.c.run_id, func.count()).outerjoin(learned, is_learned)
+    settled = settled_outcomes.c
     for is_settled, query, run_id in (
-        (False, own, outcomes.c.run_id),
-        (True, settled, settled_outcomes.c.run_id),
+        (False, own.group_by(outcomes.c.run_id, *kinds), outcomes.c.run_id),
+        (
+            True,
+            select(*columns_of(settled_outcomes, Ending), settled.run_id, settled.messages),
+            settled.run_id,
+        ),
     ):
         for some in in_parts(run_ids, KEYS_AT_ONCE):
-            for row in connection.execute(query.where(run_id.in_(some))):
-                first, *kind, number = row
-                key = (first, is_settled, Outcome(kind[0]), *kind[1:])
+            for *how, of_run, number in connection.execute(query.where(run_id.in_(some))):
+                key = Ending(*how), of_run, is_settled
                 found[key] = found.get(key, 0) + int(number)
-    return [PrunedOutcome._make([*key, number]) for key, number in found.items()]
+    return [
+        PrunedOutcome(**asdict(how), run_id=run_id, is_settled=is_settled, messages=number)
+        for (how, run_id, is_settled), number in found.items()
+    ]
 
+
+# Delete the rows of a run, children before parents, in bounded transactions. Which tables have
+# rows of a run follows from the declared foreign keys.
 
 _PARENTS: Final = {"runs", "archive"}
 
@@ -649,65 +583,33 @@ def erase_run(engine: Engine, run_id: str) -> None:
     message with some of its rows. The last one deletes the run. It may be called again after an
     interruption, and by two processes at once.
     """
+    lots = select(settled_lots.c.lot_id).where(settled_lots.c.run_id == run_id)
+    is_own = settled_messages.c.lot_id.in_(lots)
+    queries = [
+        *(select(table.c.message_id).where(column == run_id) for table, column in OF_MESSAGE),
+        select(settled_messages.c.message_id).where(is_own),
+    ]
     while True:
         with in_turn(engine) as connection:
-            ids = _some_messages(connection, run_id)
+            some = (connection.scalars(query.distinct().limit(KEYS_AT_ONCE)) for query in queries)
+            ids = list(next(filter(None, map(list, some)), []))
             if not ids:
-                _erase_rest(connection, run_id)
+                for table, column in OF_RUN:
+                    connection.execute(delete(table).where(column == run_id))
+                for table in (alerts, failures, runs):
+                    connection.execute(delete(table).where(table.c.run_id == run_id))
                 return
-            _erase_messages(connection, run_id, ids)
-
-
-def _some_messages(connection: Connection, run_id: str) -> Sequence[int]:
-    lots = select(settled_lots.c.lot_id).where(settled_lots.c.run_id == run_id)
-    settled = select(settled_messages.c.message_id).where(settled_messages.c.lot_id.in_(lots))
-    queries = (select(table.c.message_id).where(column == run_id) for table, column in OF_MESSAGE)
-    for query in chain(queries, [settled]):
-        if ids := connection.scalars(query.distinct().limit(KEYS_AT_ONCE)).all():
-            return ids
-    return []
-
-
-def _erase_messages(connection: Connection, run_id: str, ids: Sequence[int]) -> None:
-    for table, column in OF_MESSAGE:
-        connection.execute(delete(table).where(column == run_id, table.c.message_id.in_(ids)))
-    lots = select(settled_lots.c.lot_id).where(settled_lots.c.run_id == run_id)
-    connection.execute(
-        delete(settled_messages).where(
-            settled_messages.c.lot_id.in_(lots), settled_messages.c.message_id.in_(ids)
-        )
-    )
-    used: set[Any] = set()
-    for column in _BY_MESSAGE:
-        used |= set(connection.scalars(select(column).where(column.in_(ids))))
-    if rest := set(ids) - used:
-        for table in (identities, messages):
-            connection.execute(delete(table).where(table.c.message_id.in_(rest)))
-
-
-def _erase_rest(connection: Connection, run_id: str) -> None:
-    for table, column in OF_RUN:
-        connection.execute(delete(table).where(column == run_id))
-    for table in (alerts, failures, runs):
-        connection.execute(delete(table).where(table.c.run_id == run_id))
-
-
-@dataclass(frozen=True, slots=True)
-class PrunedRun:
-    """A run whose rows were removed, or are being removed, by a prune at `at` with this policy."""
-
-    run_id: str
-    handler: str
-    policy: str
-    at: datetime
-
-
-class OpenFile(NamedTuple):
-    """A file of the archive from which a prune was to remove copies, and has not finished."""
-
-    prune_id: int
-    run_id: str
-    location: str
+            for table, column in OF_MESSAGE:
+                connection.execute(
+                    delete(table).where(column == run_id, table.c.message_id.in_(ids))
+                )
+            connection.execute(
+                delete(settled_messages).where(is_own, settled_messages.c.message_id.in_(ids))
+            )
+            used = (connection.scalars(select(one).where(one.in_(ids))) for one in _BY_MESSAGE)
+            if rest := set(ids).difference(chain.from_iterable(used)):
+                for table in (identities, messages):
+                    connection.execute(delete(table).where(table.c.message_id.in_(rest)))
 
 
 class Prunes(Repository):
@@ -729,24 +631,27 @@ class Prunes(Repository):
         ]
         # By the order of their rows: a maximum would read millions of them.
         latest += [
-            select(table.c.at).order_by(table.c.seq.desc()).limit(1)
-            for table in (looks, attempts, restoration_states)
+            select(table.c[name]).order_by(table.c.seq.desc()).limit(1)
+            for table, name in (
+                (looks, "at"),
+                (attempts, "at"),
+                (restoration_states, "at"),
+                (passes, "started_at"),
+            )
         ]
-        latest.append(select(passes.c.started_at).order_by(passes.c.seq.desc()).limit(1))
         found = [self._moment(query) for query in latest]
         return max((at for at in found if at is not None), default=None)
 
     def last(self) -> Prune | None:
-        """Return the last prune, or None."""
-        columns = [prunes.c[field.name] for field in fields(Prune)]
-        return self._one(Prune, select(*columns).order_by(prunes.c.at.desc()))
+        query = select(*columns_of(prunes, Prune)).order_by(prunes.c.at.desc())
+        return self._one(Prune, query)
 
     def starts_since(self, since: datetime | None) -> list[datetime]:
         """Return when runs started after a time, or all of them, in order."""
         query = select(runs.c.started_at).order_by(runs.c.started_at)
-        return list(
-            self._values(query if since is None else query.where(runs.c.started_at > since))
-        )
+        if since is not None:
+            query = query.where(runs.c.started_at > since)
+        return list(self._values(query))
 
     def trusted_until(self) -> datetime | None:
         """Return the latest time of a record for which a person confirmed the clock, or None."""
@@ -766,7 +671,7 @@ class Prunes(Repository):
         """
         query = (
             select(archive.c.run_id)
-            .join(runs, runs.c.run_id == archive.c.run_id)
+            .join(runs)
             .where(runs.c.handler == handler, archive.c.at < before, is_unpruned())
             .group_by(archive.c.run_id)
             .order_by(func.min(archive.c.at), archive.c.run_id)
@@ -774,7 +679,7 @@ class Prunes(Repository):
         return list(self._values(query))
 
     def protected_copies(self, run_id: str, before: datetime) -> dict[int, Protection]:
-        """Return which archived messages of a run must be kept (see `protections`)."""
+        """Return which archived messages of a run must be kept (see the function)."""
         with self._engine.connect() as connection:
             return protected_copies(connection, run_id, before)
 
@@ -789,54 +694,38 @@ class Prunes(Repository):
             kept = set(protected_copies(connection, run_id, before))
             gone = select(pruned_copies.c.message_id).where(pruned_copies.c.run_id == run_id)
             chosen = set(message_ids) - kept - set(connection.scalars(gone))
-            rows = [
-                {"run_id": run_id, "message_id": one, "prune_id": prune_id}
-                for one in sorted(chosen)
-            ]
-            add(connection, pruned_copies, rows)
+            own = {"run_id": run_id, "prune_id": prune_id}
+            add(connection, pruned_copies, [own | {"message_id": one} for one in sorted(chosen)])
         return chosen
 
-    def open_files(self) -> list[OpenFile]:
-        """Return the files that a prune was to change, and has not recorded as changed."""
-        done = select(pruned_files.c.prune_id).where(
+    def open_files(self) -> list[tuple[int, str, str]]:
+        """Return the files that a prune was to change, and has not recorded as changed.
+
+        They are (prune_id, run_id, location).
+        """
+        done = exists().where(
             pruned_files.c.prune_id == pruned_copies.c.prune_id,
             pruned_files.c.location == archive.c.location,
         )
         query = (
             select(pruned_copies.c.prune_id, archive.c.run_id, archive.c.location)
-            .join(
-                archive,
-                (archive.c.run_id == pruned_copies.c.run_id)
-                & (archive.c.message_id == pruned_copies.c.message_id),
-            )
-            .where(~done.exists())
+            .join_from(pruned_copies, archive)
+            .where(~done)
             .distinct()
             .order_by(pruned_copies.c.prune_id, archive.c.location)
         )
-        return [OpenFile(**row) for row in self._all(query)]
+        return [(row.prune_id, row.run_id, row.location) for row in self._rows(query)]
 
     def pruned_in(self, run_id: str, location: str) -> set[int]:
         """Return which messages' copies any prune was to remove from a file."""
-        query = (
-            select(pruned_copies.c.message_id)
-            .join(
-                archive,
-                (archive.c.run_id == pruned_copies.c.run_id)
-                & (archive.c.message_id == pruned_copies.c.message_id),
-            )
-            .where(archive.c.run_id == run_id, archive.c.location == location)
+        query = select(pruned_copies.c.message_id).join(archive)
+        return set(
+            self._values(query.where(archive.c.run_id == run_id, archive.c.location == location))
         )
-        return set(self._values(query))
 
     def finish_file(self, prune_id: int, location: str, at: datetime) -> None:
         """Record that a prune has removed its copies from a file, once."""
-        with in_turn(self._engine) as connection:
-            known = select(pruned_files.c.at).where(
-                pruned_files.c.prune_id == prune_id, pruned_files.c.location == location
-            )
-            if connection.execute(known).first() is None:
-                values = {"prune_id": prune_id, "location": location, "at": at}
-                connection.execute(insert(pruned_files), values)
+        self._add_once(pruned_files, {"prune_id": prune_id, "location": location}, {"at": at})
 
     # -- runs
 
@@ -881,17 +770,13 @@ class Prunes(Repository):
         return list(self._values(query.order_by(runs.c.started_at, runs.c.run_id)))
 
     def erase(self, run_id: str) -> None:
-        """Delete all rows of a run but its totals (see `erasure`)."""
+        """Delete all rows of a run but its totals (see `erase_run`)."""
         erase_run(self._engine, run_id)
 
-    def pruned_run(self, run_id: str) -> PrunedRun | None:
-        """Return a run that a prune has removed or is removing, or None."""
-        columns = [
-            (prunes if name in {"policy", "at"} else pruned_runs).c[name]
-            for name in PrunedRun.__slots__
-        ]
-        query = select(*columns).join(prunes, prunes.c.prune_id == pruned_runs.c.prune_id)
-        return self._one(PrunedRun, query.where(pruned_runs.c.run_id == run_id))
+    def pruned_run(self, run_id: str) -> Prune | None:
+        """Return the prune that has removed a run or is removing it, or None."""
+        query = select(*columns_of(prunes, Prune)).join(pruned_runs)
+        return self._one(Prune, query.where(pruned_runs.c.run_id == run_id))
 
     def outcomes_of(self, run_id: str) -> list[PrunedOutcome]:
         """Return the outcomes of a pruned run by number."""
@@ -901,10 +786,6 @@ class Prunes(Repository):
     def history(self, names: Sequence[str], at_once: int) -> Iterator[Sequence[Row[Any]]]:
         """Yield columns of the totals of all pruned runs, without settled messages."""
         held = {column.name: column for column in (*pruned_runs.c, *pruned_outcomes.c)}
-        query = (
-            select(*(held[name] for name in names))
-            .join_from(pruned_outcomes, pruned_runs)
-            .where(~pruned_outcomes.c.is_settled)
-        )
-        with self._stream(query) as rows:
+        query = select(*(held[name] for name in names)).join_from(pruned_outcomes, pruned_runs)
+        with self._stream(query.where(~pruned_outcomes.c.is_settled)) as rows:
             yield from rows.partitions(at_once)

@@ -24,7 +24,7 @@ from mqdlq.lake import (
 from mqdlq.lake.archive import file_in_lake, read_copies, remove_copies, remove_unfinished_files
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
-from mqdlq.ledger.retention import OpenFile, Protection
+from mqdlq.ledger.retention import Protection
 from mqdlq.ledger.tables.retention import Prune
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.stages.older_ledger import require_newest_ledger
@@ -197,7 +197,7 @@ class Pruner:
     def complete_interrupted_prunes(self) -> None:
         """Remove the copies and runs that the ledger has recorded as going and still has."""
         for file in self._ledger.prunes.open_files():
-            self._finish_file(file)
+            self._finish_file(*file)
         for run_id in self._ledger.prunes.open_runs():
             self._finish_run(run_id)
 
@@ -265,25 +265,25 @@ class Pruner:
         for number, file in enumerate(chosen.files, start=1):
             going = self._ledger.prunes.intend_copies(prune_id, file.run_id, file.going, before)
             if going:
-                self._finish_file(OpenFile(prune_id, file.run_id, file.location))
+                self._finish_file(prune_id, file.run_id, file.location)
                 share = len(going) * file.stored_bytes // len(file.going)
                 removed.files.append(replace(file, going=going, stored_bytes=share))
             if number % TELL_EVERY_FILES == 0:
                 self._progress(f"{number:,} of {len(chosen.files):,} files of the archive pruned")
         return removed
 
-    def _finish_file(self, file: OpenFile) -> None:
+    def _finish_file(self, prune_id: int, run_id: str, location: str) -> None:
         """Remove all copies that prunes were to remove from a file, and record that it is done.
 
         It may be repeated. If another prune writes the same file at the same time, the file may
         contain its copies again; they are then removed again.
         """
-        place = file_in_lake(self._lake_root, file.location)
+        place = file_in_lake(self._lake_root, location)
         pruned: set[int] = set()
-        while (now := self._ledger.prunes.pruned_in(file.run_id, file.location)) != pruned:
+        while (now := self._ledger.prunes.pruned_in(run_id, location)) != pruned:
             remove_copies(place, now)
             pruned = now
-        self._ledger.prunes.finish_file(file.prune_id, file.location, self._clock())
+        self._ledger.prunes.finish_file(prune_id, location, self._clock())
 
     def _choose_runs(
         self, handler: str, before: datetime, now: datetime, without_copies: Collection[str]

@@ -28,7 +28,7 @@ from mqdlq.ledger.tables.columns import (
     seq,
     table,
 )
-from mqdlq.ledger.tables.messages import Decision
+from mqdlq.ledger.tables.messages import Decision, Ending
 from mqdlq.model import AuditKind, Outcome, WorkNumber
 
 holds = Table(
@@ -112,19 +112,27 @@ The prune of a run that is still in `runs` has not finished. `closed_at` is when
 account, null if it had none because it found no work.
 """
 
-pruned_outcomes = Table(
+
+@dataclass(frozen=True, slots=True)
+class PrunedOutcome(Ending):
+    """How many messages of a pruned run had this outcome, corrections by later runs included.
+
+    `is_settled` counts the settled messages of its snapshot.
+    """
+
+    run_id: str
+    is_settled: bool
+    messages: int
+
+
+pruned_outcomes = table(
     "pruned_outcomes",
-    metadata,
+    PrunedOutcome,
     Column("run_id", ForeignKey("pruned_runs.run_id"), primary_key=True),
     Column("is_settled", Boolean, primary_key=True, autoincrement=False),
     Column("outcome", TYPES[Outcome], primary_key=True),
     *columns(Decision, key=True),
-    Column("messages", Integer, nullable=False),
 )
-"""How many messages of a pruned run had which outcome, corrections by later runs included.
-
-`is_settled` counts the settled messages of its snapshot.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,7 +239,7 @@ def _select_copies(request: Restoration, ledger: Ledger) -> list[ArchivedCopy]:
     if (pruned := ledger.prunes.pruned_run(request.run_id)) is not None:
         raise RestoreError(
             "MQDLQ-716",
-            f"run {pruned.run_id} was pruned at {moment(pruned.at)} by {pruned.policy} of handler"
+            f"run {request.run_id} was pruned at {moment(pruned.at)} by {pruned.policy} of handler"
             f" {pruned.handler}, and its archive copies before it: nothing can be restored",
         )
     of = f"run {request.run_id}" if request.run_id else f"handler {request.handler}"
