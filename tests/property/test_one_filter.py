@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mqdlq.ledger import Ledger
 from mqdlq.reading.filters import MessageFilter, Period, RowFilter, RunMessageFilter
 from mqdlq.reading.find import FoundMessage, find_messages
-from mqdlq.reading.report import read_sources
-from mqdlq.reading.run.message_list import MessageList
+from mqdlq.reading.run import read_sources
+from mqdlq.reading.run_messages import MessageList
 from tests.unit.reading.report.ended_runs import (
     START,
     EndedMessage,

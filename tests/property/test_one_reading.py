@@ -18,10 +18,12 @@ from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.filters import MessageFilter, Presence, RunMessageFilter
 from mqdlq.reading.find import find_messages
-from mqdlq.reading.report import read_report, read_sources, write_report
-from mqdlq.reading.run.message_list import MessageList
-from mqdlq.reading.run.outcome_files import outcome_file
-from mqdlq.reading.run.summary import summarize_run
+from mqdlq.reading.outcome_files import outcome_file
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.files import write_report
+from mqdlq.reading.run import read_sources
+from mqdlq.reading.run_messages import MessageList
+from mqdlq.reading.run_page import summarize_run
 from mqdlq.reasons import Why
 from tests.unit.reading.report.conftest import WRITTEN_AT
 from tests.unit.reading.report.ended_runs import (

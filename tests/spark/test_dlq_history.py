@@ -15,7 +15,7 @@ from mqdlq.causes import find_cause
 from mqdlq.evaluation.applications.dlq_history import main
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.evaluation.history import write_history
-from mqdlq.reading.report.report_files import OUTCOMES
+from mqdlq.reading.outcome_files import OUTCOMES
 from mqdlq.rules import parse
 from tests.support.evaluation.snapshot_builders import (
     NOON,

@@ -22,7 +22,7 @@ from mqdlq.model import Outcome, Trait
 
 if TYPE_CHECKING:
     from mqdlq.reading.alerts import Facts
-    from mqdlq.reading.report import ReportFiles
+    from mqdlq.reading.report.files import ReportFiles
 
 REASONS: Final = 20
 """How many reasons of a queue have their own label; the rarer ones share `other`."""

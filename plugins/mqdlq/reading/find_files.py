@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from mqdlq.reading.find import FoundMessage
-from mqdlq.reading.run.outcome_files import csv_cell
+from mqdlq.reading.outcome_files import csv_cell
 
 _ROWS: Final = 500
 _NAMES: Final = [field.name for field in fields(FoundMessage)]

@@ -32,7 +32,7 @@ from mqdlq.reading.cause_profiles import (
     profile_causes,
 )
 from mqdlq.reading.filters import PageNumber, Period, Reason, Text, choice
-from mqdlq.reading.report.report_sources import WrittenRule, written_rules
+from mqdlq.reading.run import WrittenRule, written_rules
 from mqdlq.rules import RulesTable, check
 from mqdlq.rules.wildcards import fits
 from mqdlq.tools.acting import Sources

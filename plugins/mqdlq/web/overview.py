@@ -29,8 +29,8 @@ from mqdlq.reading.fleet import (
     read_fleet,
     sum_up,
 )
-from mqdlq.reading.report import read_report
-from mqdlq.reading.report.report_records import MessageGroup
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.records import MessageGroup
 from mqdlq.stages.older_ledger import find_lost_work
 from mqdlq.tools.acting import Sources
 from mqdlq.web.access import HandlerDep, PersonDep, ReadableHandlers

@@ -17,9 +17,9 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 
 from mqdlq.errors import MqDlqError
+from mqdlq.model import Verdict
 from mqdlq.reading.page_paths import MOUNT, Paths
-from mqdlq.reading.report import Verdict
-from mqdlq.reading.report.rendering.components import COMPONENTS, component_environment
+from mqdlq.reading.report.components import COMPONENTS, component_environment
 from mqdlq.words import VERDICTS
 
 TEMPLATES: Final = Path(__file__).with_name("templates")

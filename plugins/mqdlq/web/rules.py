@@ -18,7 +18,7 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.rules import RuleUse
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import AttemptState, Outcome
-from mqdlq.reading.report.report_sources import NO_RULE, WrittenRule, written_rules
+from mqdlq.reading.run import NO_RULE, WrittenRule, written_rules
 from mqdlq.rules import Comparison, Diagnostic, check, compare
 from mqdlq.rules.comparing import rule_text
 from mqdlq.rules.lint import Level, promote, review

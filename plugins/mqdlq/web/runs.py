@@ -19,7 +19,7 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, RunFacts, RunFilter
 from mqdlq.ledger.tables.messages import Restoration
 from mqdlq.ledger.tables.runs import Approval, Run
-from mqdlq.model import Outcome, RestorationState
+from mqdlq.model import Outcome, RestorationState, Verdict
 from mqdlq.reading.filters import (
     PRESENCE_WORDS,
     PageNumber,
@@ -29,19 +29,14 @@ from mqdlq.reading.filters import (
     Text,
     choice,
 )
-from mqdlq.reading.report import (
-    Report,
-    Verdict,
-    read_ended_report,
-    read_sources,
-    written_stages,
-)
-from mqdlq.reading.report.rendering.components import account_bar, lanes, segments
-from mqdlq.reading.report.rendering.html_report import render_html, security_policy
-from mqdlq.reading.run.message_list import MessageList, OutcomeRow
-from mqdlq.reading.run.outcome_files import FORMS, outcome_file
-from mqdlq.reading.run.plan_matrix import PlanMatrix, plan_matrix
-from mqdlq.reading.run.summary import RunSummary, summarize_run
+from mqdlq.reading.outcome_files import FORMS, outcome_file
+from mqdlq.reading.report.components import account_bar, lanes, segments
+from mqdlq.reading.report.files import read_ended_report, written_stages
+from mqdlq.reading.report.html_report import render_html, security_policy
+from mqdlq.reading.report.records import Report
+from mqdlq.reading.run import read_sources
+from mqdlq.reading.run_messages import MessageList, OutcomeRow
+from mqdlq.reading.run_page import PlanMatrix, RunSummary, plan_matrix, summarize_run
 from mqdlq.tools.acting import Sources
 from mqdlq.web.access import AskedHandler, HandlerDep, Person, PersonDep
 from mqdlq.web.acting import open_question

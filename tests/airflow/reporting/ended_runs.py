@@ -9,7 +9,7 @@ from mqdlq.airflow.metrics import emit
 from mqdlq.handlers import Handler
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.reading.alerts import Facts
-from mqdlq.reading.report import write_report
+from mqdlq.reading.report.files import write_report
 from mqdlq.stages.execute import Execution, make_pass, settle
 from mqdlq.stages.snapshot.compact_rows import record_causes
 from tests.support.world import World

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mqdlq.airflow.operators.report import Report
-from mqdlq.reading.report import Verdict
-from mqdlq.reading.report.report_files import ReportFiles
+from mqdlq.model import Verdict
+from mqdlq.reading.report.files import ReportFiles
 
 HEADLINE = "3 messages: 1 handled, 2 need attention. The account adds up."
 

@@ -32,9 +32,9 @@ from mqdlq.evaluation.spark_conf import submit_conf
 from mqdlq.failures import describe
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import open_ledger
-from mqdlq.reading.report import read_ended_report
-from mqdlq.reading.report.rendering.markdown import code
-from mqdlq.reading.run.summary import summarize_run
+from mqdlq.reading.report.files import read_ended_report
+from mqdlq.reading.report.markdown import code
+from mqdlq.reading.run_page import summarize_run
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import Event
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.reading.alerts import Alert
-from mqdlq.reading.report import write_report
+from mqdlq.reading.report.files import write_report
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 from sqlalchemy import Column, Table
 
 from mqdlq.ledger.tables import metadata
-from mqdlq.reading.report import report_records as records
+from mqdlq.ledger.tables.runs import Run
+from mqdlq.reading.report import json_report, records
 from tests.support.docs.tables import table
 
 _MEANINGS: Final = {
@@ -78,13 +79,18 @@ def _key(column: Column[Any]) -> str:
 
 def _records() -> Iterator[str]:
     declared = vars(records).values()
-    known = [found for found in declared if isinstance(found, type) and is_dataclass(found)]
-    known.sort(key=lambda found: found is not records.Report)  # the document first
-    for found in known:
-        modules = (records.__name__, "mqdlq.controls.")
-        if found.__module__.startswith(modules) and not found.__subclasses__():
-            rows = ((f"`{field.name}`", f"`{field.type}`") for field in fields(found))
-            yield f"### {found.__name__}\n\n{_about(found)}\n\n{table(('key', 'type'), rows)}\n"
+    found = [one for one in declared if isinstance(one, type) and is_dataclass(one)]
+    found.sort(key=lambda one: one is not records.Report)  # the document first
+    modules = (records.__name__, "mqdlq.controls.", "mqdlq.ledger.reading.")
+    for one in found:
+        is_shown = one.__module__.startswith(modules) or one in json_report.KEYS
+        if is_shown and not one.__subclasses__():
+            types = {field.name: field.type for field in fields(one)}
+            keys = {name: types[name] for name in json_report.keys_of(one)}
+            if one is Run:
+                keys |= {"ended_at": "datetime | None", "duration_s": "float"}
+            rows = ((f"`{name}`", f"`{kind}`") for name, kind in keys.items())
+            yield f"### {one.__name__}\n\n{_about(one)}\n\n{table(('key', 'type'), rows)}\n"
 
 
 def _about(record: type) -> str:

@@ -26,7 +26,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import load_handler
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.ledger.tables.runs import Look, Run
-from mqdlq.reading.report import write_report
+from mqdlq.reading.report.files import write_report
 from mqdlq.stages.approve import review_plan
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.run_options import RunOptions

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from mqdlq import lake
 from mqdlq.causes import find_cause
 from mqdlq.cli import app
-from mqdlq.reading.report import write_report
+from mqdlq.reading.report.files import write_report
 from mqdlq.stages.execute import settle
 from mqdlq.stages.retention import prune_snapshots
 from tests.support.world import World

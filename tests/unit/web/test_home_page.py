@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.ledger.tables.runs import Look
 from mqdlq.reading.fleet import QueueState, read_fleet
-from mqdlq.reading.report import write_report
+from mqdlq.reading.report.files import write_report
 from mqdlq.stages.execute import make_pass
 from mqdlq.tools.acting import Sources
 from mqdlq.web.overview import HandledQueue, read_queues

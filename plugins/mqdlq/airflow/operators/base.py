@@ -172,7 +172,7 @@ class HandlerTask(BaseOperator):
         return run_id
 
     def _leave_word(self, context: Context, error: BaseException) -> None:
-        from mqdlq.reading.report.rendering.markdown import failure_note  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+        from mqdlq.reading.report.markdown import failure_note  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         failure = self.describe_failure(error)
         try:

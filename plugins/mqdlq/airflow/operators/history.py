@@ -20,7 +20,7 @@ class ExportOutcomes(HandlerTask):
         """Write the file; returns where lake and history stand, and how much there is to read."""
         del context
         from mqdlq import lake  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
-        from mqdlq.reading.report.report_files import export_outcomes  # noqa: PLC0415 (Arrow)
+        from mqdlq.reading.outcome_files import export_outcomes  # noqa: PLC0415 (Arrow)
 
         history = f"{directories.lake().rstrip('/')}/history"
         with open_ledger() as ledger:

@@ -25,11 +25,12 @@ from mqdlq.errors import MqDlqError
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run
+from mqdlq.model import Verdict
 from mqdlq.reading import alerts
 from mqdlq.stages.sense.start_run import follower_of, must_be_followed
 
 if TYPE_CHECKING:
-    from mqdlq.reading.report import ReportFiles
+    from mqdlq.reading.report.files import ReportFiles
 
 
 report_text = logging.getLogger("mqdlq.reading.report")
@@ -85,7 +86,7 @@ class Report(Stage):
     def _write(
         self, context: Context, states: Mapping[str, str], failures: Sequence[Failure]
     ) -> ReportFiles:
-        from mqdlq.reading.report import write_report  # noqa: PLC0415 (templates: not at parse time)
+        from mqdlq.reading.report.files import write_report  # noqa: PLC0415 (templates: not at parse time)
 
         run_id = self.reported_run_id = self.run_id(context)
         with open_ledger() as ledger:
@@ -136,7 +137,7 @@ class Report(Stage):
         error: Exception,
     ) -> None:
         """Tell people why tasks failed, and why there is no report."""
-        from mqdlq.reading.report import describe_unreported  # noqa: PLC0415 (templates: not at parse time)
+        from mqdlq.reading.report.files import describe_unreported  # noqa: PLC0415 (templates: not at parse time)
 
         words = describe_unreported(states, [*failures, self.describe_failure(error)])
         report_text.info("%s", words.text)
@@ -149,8 +150,6 @@ class Report(Stage):
 
     def failure_of(self, files: ReportFiles) -> str:
         """Return why this task fails after its report, "" if it succeeds."""
-        from mqdlq.reading.report import Verdict  # noqa: PLC0415 (templates: not at parse time)
-
         if files.failed:
             return files.why
         needs_attention = files.verdict is Verdict.ATTENTION

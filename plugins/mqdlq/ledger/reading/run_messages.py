@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, select
 
@@ -46,16 +46,17 @@ class OutcomeFilter:
         return self == OutcomeFilter()
 
 
-class TriedCount(NamedTuple):
-    """How many attempts of a rule on a target came to a state at a time."""
+@dataclass(frozen=True, slots=True)
+class AttemptCount:
+    """Attempts of a rule on a target that came to the same state at about the same time."""
 
+    at: datetime
     rule: int
     action: Action
     target_q: str
     target_q_mgr: str
     state: AttemptState
-    mqrc: int
-    at: datetime
+    reason: int
     attempts: int
 
 
@@ -199,7 +200,7 @@ class RunMessages(Repository):
         )
         return int(next(iter(self._values(query))))
 
-    def tried(self, run_id: str) -> list[TriedCount]:
+    def tried(self, run_id: str) -> list[AttemptCount]:
         """Count a run's attempts by rule, target, current state, reason and time."""
         other = attempts.alias()
         open_states = (AttemptState.INTENDED, AttemptState.UNKNOWN)
@@ -210,13 +211,14 @@ class RunMessages(Repository):
             (other.c.seq > attempts.c.seq) | other.c.state.not_in(open_states),
         )
         may_change = attempts.c.state.in_(open_states)
-        kinds = [attempts.c[name] for name in TriedCount._fields[:-1]]
+        names = ("at", "rule", "action", "target_q", "target_q_mgr", "state", "mqrc")
+        kinds = [attempts.c[name] for name in names]
         query = select(*kinds, func.count().label("attempts")).group_by(*kinds)
-        found: list[TriedCount] = []
+        found: list[AttemptCount] = []
         # Only an open attempt can have a later state. To look for one takes longer than to count.
         for condition in (~may_change, may_change & ~is_superseded.exists()):
             with self._stream(query.where(attempts.c.run_id == run_id, condition)) as rows:
-                found += [TriedCount._make(row) for row in rows]
+                found += [AttemptCount(*row) for row in rows]
         return sorted(found, key=lambda one: (one.rule, one.target_q, one.target_q_mgr, one.at))
 
 

@@ -18,7 +18,7 @@ from mqdlq.causes import find_cause
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.report_records import MessageGroup
+from mqdlq.reading.report.records import MessageGroup
 from mqdlq.rules import check
 
 MOST_KEYS: Final = 100

@@ -14,9 +14,9 @@ from mqdlq.errors import HandlerError, LakeError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run
-from mqdlq.reading.report.message_outcomes import Message
-from mqdlq.reading.report.report_records import ExpiringCause, Expiry
-from mqdlq.reading.report.report_sources import Sources
+from mqdlq.reading.report.records import ExpiringCause, Expiry
+from mqdlq.reading.run import Sources
+from mqdlq.reading.run_messages import Message
 from mqdlq.words import cause_in_words, count, moment
 
 WITHOUT_SCHEDULE: Final = timedelta(days=1)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -16,9 +15,9 @@ from mqdlq.causes import find_cause, generalize, is_generalized
 from mqdlq.constants import reason_text
 from mqdlq.model import AttemptState, MessageClass, Outcome, QueueKind, Trait
 from mqdlq.reading.report.commands import command_for
-from mqdlq.reading.report.message_outcomes import Message
-from mqdlq.reading.report.report_records import MessageGroup, MessageRow, Tried, TriedGroup
-from mqdlq.reading.report.report_sources import NO_RULE, Sources
+from mqdlq.reading.report.records import MessageGroup, MessageRow, Tried, TriedGroup
+from mqdlq.reading.run import NO_RULE, Sources
+from mqdlq.reading.run_messages import Message
 from mqdlq.reasons import code_of, words_of
 from mqdlq.words import (
     CLASSES,
@@ -136,9 +135,9 @@ class GroupedMessages:
         group.add(row, is_listed=is_listed)
 
     @property
-    def browse_seqs(self) -> Iterable[int]:
+    def browse_seqs(self) -> array[int]:
         """The messages by number, in no order."""
-        return (place for group in self._groups.values() for place in group.places)
+        return array("Q", (place for group in self._groups.values() for place in group.places))
 
     def groups(self) -> tuple[MessageGroup, ...]:
         """Return the messages in the same trouble together, worst first, then the largest."""

@@ -19,8 +19,8 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Action, PlannedMessage, Step
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.rendering.markdown import code, link, plain
-from mqdlq.reading.report.report_sources import NO_RULE, WrittenRule, written_rules
+from mqdlq.reading.report.markdown import code, link, plain
+from mqdlq.reading.run import NO_RULE, WrittenRule, written_rules
 from mqdlq.words import count, moment, place, span, target
 
 MOST_RULES: Final = 12

@@ -15,7 +15,9 @@ from mqdlq.headers import DeadLetterHeader
 from mqdlq.ledger.tables.controls import EvidenceCheck
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Verdict
-from mqdlq.reading.report import Report, read_report, render_text
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.text_report import render_text
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 from mqdlq.stages.snapshot.taking import snapshot_queue

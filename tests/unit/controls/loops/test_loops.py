@@ -15,8 +15,9 @@ from mqdlq.ledger.controls import Departure
 from mqdlq.ledger.retention import erase_run
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.reading.report import read_report, render_text
-from mqdlq.reading.report.rendering.html_report import render_html
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.html_report import render_html
+from mqdlq.reading.report.text_report import render_text
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.compact_rows import record_causes
 from tests.support.world import DEFINITIONS, NOON, World

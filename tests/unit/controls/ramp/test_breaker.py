@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from mqdlq.model import Outcome
-from mqdlq.reading.report import read_report, render_text
-from mqdlq.reading.report.rendering.html_report import render_html
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.html_report import render_html
+from mqdlq.reading.report.text_report import render_text
 from mqdlq.reasons import words_of
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.compact_rows import record_causes

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.reading.run_messages import OutcomeFilter, TriedCount
+from mqdlq.ledger.reading.run_messages import AttemptCount, OutcomeFilter
 from mqdlq.ledger.tables.messages import Ending, Learned, OutcomeFact
 from mqdlq.model import Action, AttemptState, Outcome
 from mqdlq.reasons import Why
@@ -109,8 +109,8 @@ def test_attempts_are_counted_in_their_current_state(ledger: Ledger) -> None:
 
     to = (Action.RETRY, "PAYMENTS", "QM1")
     assert ledger.run_messages.tried("r1") == [
-        TriedCount(1, *to, AttemptState.INTENDED, 0, NOON, 1),
-        TriedCount(1, *to, AttemptState.CONFIRMED, 0, second, 2),
-        TriedCount(2, *to, AttemptState.FAILED, 2053, NOON, 1),
+        AttemptCount(NOON, 1, *to, AttemptState.INTENDED, 0, 1),
+        AttemptCount(second, 1, *to, AttemptState.CONFIRMED, 0, 2),
+        AttemptCount(NOON, 2, *to, AttemptState.FAILED, 2053, 1),
     ]
     assert ledger.run_messages.count_tried("r1", 1, "PAYMENTS", "QM1") == 3

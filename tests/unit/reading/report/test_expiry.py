@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from mqdlq import lake
-from mqdlq.reading.report import read_report
-from mqdlq.reading.report.rendering.html_report import render_html
-from mqdlq.reading.report.rendering.json_report import render_json
-from mqdlq.reading.report.rendering.text_report import render_text
-from mqdlq.reading.report.report_records import ExpiringCause, Report
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.html_report import render_html
+from mqdlq.reading.report.json_report import render_json
+from mqdlq.reading.report.records import ExpiringCause, Report
+from mqdlq.reading.report.text_report import render_text
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import NOON, World
 

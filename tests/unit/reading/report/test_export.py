@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from mqdlq.ledger import Ledger
-from mqdlq.reading.report.report_files import OUTCOMES, export_outcomes
+from mqdlq.reading.outcome_files import OUTCOMES, export_outcomes
 from tests.unit.reading.report.ended_runs import EndedRun, delivered, left_by_rule
 
 

@@ -16,8 +16,12 @@ from mqdlq.cli import app
 from mqdlq.lake import files
 from mqdlq.ledger import Ledger, database
 from mqdlq.model import Outcome
-from mqdlq.reading.report import Report, ReportFiles, needs_attention, read_report, render_text
-from mqdlq.reading.report.rendering.json_report import render_json
+from mqdlq.reading.report import needs_attention
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.files import ReportFiles
+from mqdlq.reading.report.json_report import render_json
+from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.text_report import render_text
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,
     START,

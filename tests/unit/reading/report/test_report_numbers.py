@@ -9,14 +9,12 @@ import pytest
 
 from mqdlq.causes import find_cause
 from mqdlq.ledger import Ledger
-from mqdlq.model import Action, AttemptState, MessageClass, Outcome
-from mqdlq.reading.report import Report, Verdict, render_text
+from mqdlq.model import Action, AttemptState, MessageClass, Outcome, Verdict
+from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.needs_attention import destination_in_words
-from mqdlq.reading.report.rendering.html_report import render_html
-from mqdlq.reading.report.report_records import CauseGroup, FailedRule, RuleRow, Tried
-from mqdlq.reading.report.report_sources import WrittenRule, written_rules
-from mqdlq.reading.report.rule_counts import failed_in_words
-from mqdlq.reading.report.run_reading import BINS
+from mqdlq.reading.report.records import CauseGroup, FailedRule, Report, RuleRow, Tried
+from mqdlq.reading.report.text_report import render_text
+from mqdlq.reading.run import BINS, WrittenRule, failed_in_words, written_rules
 from mqdlq.reasons import Why
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,

@@ -8,15 +8,12 @@ from collections.abc import Mapping
 import pytest
 
 from mqdlq.ledger.tables.runs import Run
-from mqdlq.reading.report import (
-    Report,
-    read_report,
-    render_json,
-    render_text,
-    rows_needing_attention,
-)
-from mqdlq.reading.report.rendering.html_report import render_html
-from mqdlq.reading.report.report_sources import read_sources
+from mqdlq.reading.report.building import read_report, rows_needing_attention
+from mqdlq.reading.report.html_report import render_html
+from mqdlq.reading.report.json_report import render_json
+from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.text_report import render_text
+from mqdlq.reading.run import read_sources
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
 from tests.unit.reading.report.ended_runs import failed_at
@@ -109,7 +106,7 @@ def test_a_named_message_that_stays_needs_attention_with_a_next_step(
     assert group.first.next_step == (
         "find the program that put it here without MQDLH; move it with message_keys and action"
     )
-    sources = read_sources(report.run.run_id, world.ledger, world.lake_root)
+    sources = read_sources(report.run_id, world.ledger, world.lake_root)
     assert [row.message_key for row in rows_needing_attention(sources, world.ledger)] == [keys[0]]
 
 

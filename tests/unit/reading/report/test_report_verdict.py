@@ -13,9 +13,9 @@ import pytest
 from mqdlq.lake import PlanDescription, finish_plan, plan_directory, start_plan
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Look
-from mqdlq.model import Outcome
-from mqdlq.reading.report import Report, Verdict
-from mqdlq.reading.report.rendering.text_report import render_text
+from mqdlq.model import Outcome, Verdict
+from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.text_report import render_text
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,
     STAGES,

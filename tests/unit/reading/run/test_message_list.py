@@ -11,8 +11,8 @@ import pytest
 from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome
 from mqdlq.reading.filters import Presence, RunMessageFilter
-from mqdlq.reading.report import read_sources
-from mqdlq.reading.run.message_list import MessageList
+from mqdlq.reading.run import read_sources
+from mqdlq.reading.run_messages import MessageList
 from tests.support.settled_backlog import put_backlog, run_to_end
 from tests.support.world import World
 from tests.unit.reading.report.ended_runs import (

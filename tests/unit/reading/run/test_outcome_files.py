@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from mqdlq.ledger import Ledger
+from mqdlq.reading import outcome_files
 from mqdlq.reading.filters import RunMessageFilter
-from mqdlq.reading.report import read_sources
-from mqdlq.reading.run import outcome_files
-from mqdlq.reading.run.message_list import MessageList
-from mqdlq.reading.run.outcome_files import FORMS, SCHEMA, outcome_file
+from mqdlq.reading.outcome_files import FORMS, SCHEMA, outcome_file
+from mqdlq.reading.run import read_sources
+from mqdlq.reading.run_messages import MessageList
 from tests.unit.reading.report.ended_runs import CANARY, EndedRun, bare, delivered, unmatched
 
 HOSTILE = "=cmd|'<b>\x1b[31m\""

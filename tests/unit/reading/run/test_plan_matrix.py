@@ -11,8 +11,7 @@ from mqdlq.lake import PlanDescription, StepCount, finish_plan, plan_directory, 
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import AcceptedPlan
 from mqdlq.model import Outcome
-from mqdlq.reading.run.plan_matrix import MANY_TARGETS, PlanMatrix, plan_matrix
-from mqdlq.reading.run.summary import summarize_run
+from mqdlq.reading.run_page import MANY_TARGETS, PlanMatrix, plan_matrix, summarize_run
 from tests.unit.reading.report.ended_runs import (
     RULES,
     EndedRun,

@@ -10,9 +10,9 @@ import pytest
 from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome
 from mqdlq.reading.cause_profiles import profile_causes
-from mqdlq.reading.report import read_report
-from mqdlq.reading.report.rendering.json_report import render_json
-from mqdlq.reading.run.summary import summarize_run
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.json_report import render_json
+from mqdlq.reading.run_page import summarize_run
 from mqdlq.reasons import Why
 from tests.support.reasons import reworded
 from tests.unit.reading.report.conftest import WRITTEN_AT

@@ -9,9 +9,10 @@ import pytest
 
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Look
-from mqdlq.model import AttemptState, Outcome
-from mqdlq.reading.report import Verdict, read_report, write_report
-from mqdlq.reading.run.summary import summarize_run
+from mqdlq.model import AttemptState, Outcome, Verdict
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.files import write_report
+from mqdlq.reading.run_page import summarize_run
 from mqdlq.reasons import Why
 from tests.unit.reading.report.conftest import WRITTEN_AT
 from tests.unit.reading.report.ended_runs import (

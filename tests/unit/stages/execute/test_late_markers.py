@@ -10,9 +10,11 @@ import pytest
 
 from mqdlq.ledger.tables.messages import LearnedCount
 from mqdlq.model import Outcome
-from mqdlq.reading.report import read_report, render_json, render_text
-from mqdlq.reading.report.rendering.html_report import render_html
-from mqdlq.reading.report.report_files import export_outcomes
+from mqdlq.reading.outcome_files import export_outcomes
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.html_report import render_html
+from mqdlq.reading.report.json_report import render_json
+from mqdlq.reading.report.text_report import render_text
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import World
 

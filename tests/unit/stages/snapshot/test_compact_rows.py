@@ -13,7 +13,7 @@ from sqlalchemy import event
 from mqdlq import lake
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Outcome
-from mqdlq.reading.report import read_report
+from mqdlq.reading.report.building import read_report
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.sense.work_detection import Watch, find_watch
 from tests.support.settled_backlog import RULES, count_rows, put_backlog, run_to_end

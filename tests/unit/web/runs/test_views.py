@@ -12,10 +12,10 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.runs import EntryKind, RunFacts, RunFilter
 from mqdlq.ledger.tables.runs import Look, RecordedVerdict, Run
 from mqdlq.model import Outcome
-from mqdlq.reading.report import read_sources, write_report
-from mqdlq.reading.report.rendering.components import account_bar
-from mqdlq.reading.report.report_sources import written_rules
-from mqdlq.reading.run.message_list import MessageList, OutcomeRow
+from mqdlq.reading.report.components import account_bar
+from mqdlq.reading.report.files import write_report
+from mqdlq.reading.run import read_sources, written_rules
+from mqdlq.reading.run_messages import MessageList, OutcomeRow
 from mqdlq.tools.acting import Sources
 from mqdlq.web.rules import (
     NO_LEVELS,

@@ -12,7 +12,7 @@ import pytest
 
 from mqdlq.ledger import Ledger
 from mqdlq.model import AttemptState, Outcome
-from mqdlq.reading.report import ReportFiles
+from mqdlq.reading.report.files import ReportFiles
 from mqdlq.reasons import Why
 from tests.unit.reading.report.ended_runs import (
     STAGES,

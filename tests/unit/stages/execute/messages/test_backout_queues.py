@@ -9,7 +9,9 @@ import pytest
 from mqdlq.errors import HandlerError
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.model import QueueKind
-from mqdlq.reading.report import Report, read_report, render_text
+from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.text_report import render_text
 from tests.support.restorations import restore_and_count
 from tests.support.world import NOON, World
 from tests.unit.stages.execute.messages.with_properties import copies

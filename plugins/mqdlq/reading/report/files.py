@@ -1,26 +1,19 @@
-"""Export the ledger's outcomes as a Parquet file for the history.
-
-Spark has no driver for the ledger's database. It reads this file, which each export replaces.
-"""
+"""Write a report as text, HTML and JSON files, and read it again."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import Final
 
 from mqdlq import directories
 from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.failures import Failure
-from mqdlq.lake.storage import make_directory, new_file
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.messages import Ending
 from mqdlq.ledger.tables.runs import RecordedVerdict
@@ -28,72 +21,13 @@ from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import all_failures, ordered, read_report
 from mqdlq.reading.report.expiry import expiry_in_words
-from mqdlq.reading.report.rendering.html_report import render_html
-from mqdlq.reading.report.rendering.json_report import render_json
-from mqdlq.reading.report.rendering.markdown import failure_note, run_note
-from mqdlq.reading.report.rendering.text_report import render_text
-from mqdlq.reading.report.report_records import Report
+from mqdlq.reading.report.html_report import render_html
+from mqdlq.reading.report.json_report import render_json
+from mqdlq.reading.report.markdown import failure_note, run_note
+from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.text_report import render_text
+from mqdlq.reading.run import failures_behind
 from mqdlq.words import visible
-
-_ROWS: Final = 10_000
-_UTC: Final = pa.timestamp("us", tz="UTC")
-OUTCOMES: Final = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("queue_manager", pa.string()),
-        ("queue", pa.string()),
-        ("message_key", pa.binary()),
-        ("residence", pa.int32()),
-        ("rules_digest", pa.string()),
-        ("dry_run", pa.bool_()),
-        ("rule", pa.int32()),
-        ("action", pa.string()),
-        ("outcome", pa.string()),
-        ("at", _UTC),
-    ]
-)
-PRUNED: Final = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("queue_manager", pa.string()),
-        ("queue", pa.string()),
-        ("rules_digest", pa.string()),
-        ("dry_run", pa.bool_()),
-        ("rule", pa.int32()),
-        ("action", pa.string()),
-        ("outcome", pa.string()),
-        ("messages", pa.int64()),
-    ]
-)
-
-
-def export_outcomes(ledger: Ledger, directory: str) -> int:
-    """Write all outcomes to `outcomes.parquet` in a directory; return how many there are.
-
-    An outcome that a later run found out replaces the booked one. The numbers of pruned runs are
-    written to `pruned.parquet` first: a run that is pruned in between is missing, not counted
-    twice. The rows are read and written a few thousand at a time; each file appears whole or not
-    at all.
-    """
-    make_directory(directory)
-    totals = ledger.prunes.history(PRUNED.names, _ROWS)
-    _write_list(f"{directory}/pruned.parquet", PRUNED, totals)
-    rows = ledger.outcomes.history(OUTCOMES.names, _ROWS)
-    return _write_list(f"{directory}/outcomes.parquet", OUTCOMES, rows)
-
-
-def _write_list(place: str, schema: pa.Schema, batches: Iterable[Sequence[Any]]) -> int:
-    rows = 0
-    with new_file(place) as file, pq.ParquetWriter(file, schema) as parquet:
-        for batch in batches:
-            columns = dict(zip(schema.names, zip(*batch, strict=True), strict=True))
-            table = pa.Table.from_pydict(columns, schema=schema)
-            parquet.write_table(table)
-            rows += table.num_rows
-    return rows
-
-
-# Write a report as text, HTML and JSON files.
 
 _PRIVATE_FILE: Final = 0o600
 
@@ -159,7 +93,7 @@ def write_report(
     _write(directory / "report.txt", text)
     _write(html_path, render_html(report, paths))
     _write(json_path, render_json(report))
-    if report.run.handler:
+    if report.run is not None:
         _record_verdict(report, ledger)
     next_steps = f"Next: {report.next_steps}" if report.next_steps else ""
     # An account that was not closed says nothing: the run broke off before its last browse.
@@ -226,7 +160,7 @@ def _record_verdict(report: Report, ledger: Ledger) -> None:
     for row in report.rules:
         how = Ending(row.rule, row.action, row.target_q, row.target_q_mgr, row.outcome)
         outcomes[how] += row.messages
-    ledger.accounts.record_verdict(report.run.run_id, verdict, outcomes)
+    ledger.accounts.record_verdict(report.run_id, verdict, outcomes)
 
 
 def _reasons(report: Report) -> Counter[int]:
@@ -278,16 +212,6 @@ def read_ended_report(run_id: str, *, ledger: Ledger, lake_root: str, now: datet
         return report
     verdict = Verdict(recorded.verdict)
     return replace(report, verdict=verdict, headline=recorded.headline, why=recorded.why)
-
-
-def failures_behind(
-    recorded: RecordedVerdict | None, failures: Iterable[tuple[datetime, Failure]]
-) -> list[tuple[datetime, Failure]]:
-    """Return the failures that the recorded verdict names; all of them without a verdict.
-
-    A task that failed and then succeeded is not behind it.
-    """
-    return [(at, one) for at, one in failures if recorded is None or one.summary in recorded.why]
 
 
 def latest_run_id(ledger: Ledger) -> str | None:

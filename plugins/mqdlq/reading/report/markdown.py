@@ -13,7 +13,7 @@ from typing import Final
 from mqdlq.failures import Failure
 from mqdlq.model import Verdict
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.report_records import Report
+from mqdlq.reading.report.records import Report
 from mqdlq.words import VERDICTS, count, visible
 
 MOST: Final = 200
@@ -85,10 +85,10 @@ def run_note(report: Report, paths: Paths | None = None) -> Mapping[str, str]:
         words += f" Why: {_code(report.why)}"
     if report.next_steps:
         words += f" Next: {_code(report.next_steps)}"
-    if paths is not None and (handler := report.run.handler):
-        run_id = report.run.run_id
-        report_link = link("Report", paths.run_report(handler, run_id))
-        words += f" {report_link}, {link('run in Dead letters', paths.run(handler, run_id))}."
+    if paths is not None and report.run is not None:
+        of = (report.run.handler, report.run_id)
+        report_link = link("Report", paths.run_report(*of))
+        words += f" {report_link}, {link('run in Dead letters', paths.run(*of))}."
     has_mark = report.verdict is Verdict.ATTENTION
     attention = f"{count(report.needs_attention, 'message')} to act on." if has_mark else ""
     return {"note": words, "attention": attention}

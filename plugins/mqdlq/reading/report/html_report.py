@@ -17,13 +17,13 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.rendering.components import (
+from mqdlq.reading.report.components import (
     COMPONENTS,
     account_bar,
     component_environment,
     lanes,
 )
-from mqdlq.reading.report.report_records import Report
+from mqdlq.reading.report.records import Report
 from mqdlq.words import VERDICTS
 
 MOST_GROUPS: Final = 60

@@ -28,7 +28,7 @@ from mqdlq.reading.report.needs_attention import (
     origin_in_words,
     tried_in_words,
 )
-from mqdlq.reading.report.report_records import (
+from mqdlq.reading.report.records import (
     Account,
     CauseGroup,
     Expiry,
@@ -37,7 +37,7 @@ from mqdlq.reading.report.report_records import (
     Report,
     RuleRow,
 )
-from mqdlq.reading.report.rule_counts import failed_in_words
+from mqdlq.reading.run import failed_in_words
 from mqdlq.words import (
     NO_OUTCOME,
     count,
@@ -87,7 +87,7 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
     yield from _expiry(report.expiry)
     if report.learned:
         yield from _section("Corrected outcomes", "")
-        said = [learned_in_words(one, report.run.run_id) for one in report.learned[:_MOST_LEARNED]]
+        said = [learned_in_words(one, report.run_id) for one in report.learned[:_MOST_LEARNED]]
         yield from (Padding(Text(words), (0, 0, 0, 2)) for words in said)
         yield from _rest(len(report.learned) - _MOST_LEARNED, "line")
     lines = [line for one in report.failures for line in one.why.splitlines()]
@@ -119,8 +119,10 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
 def _verdict(report: Report) -> Iterator[Text]:
     word, style = _VERDICTS[report.verdict]
     run = report.run
-    names = [run.handler, f"{run.queue} @ {run.queue_manager}"] if run.handler else [run.run_id]
-    mode = ["dry run"] if run.dry_run else []
+    names = [report.run_id]
+    if run is not None:
+        names = [run.handler, f"{run.queue} @ {run.queue_manager}"]
+    mode = ["dry run"] if run is not None and run.dry_run else []
     yield Text.assemble((word, style), "  ", "  ".join([*map(visible, names), *mode]))
     yield Text(report.headline, style="bold")
     if report.why:
@@ -135,10 +137,10 @@ def _facts(report: Report, paths: Paths | None) -> Table:
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column()
     run = report.run
-    if run.started_at is not None:
+    if run is not None:
         by = f", by {visible(run.started_by)}" if run.started_by else ""
         why = f": {visible(run.why)}" if run.why else ""
-        when = f"{moment(run.started_at)}, {span(run.duration_s)}{by}{why}"
+        when = f"{moment(run.started_at)}, {span(report.duration_s)}{by}{why}"
         facts.add_row("Run", Text(f"{visible(run.run_id)}  {when}"))
         facts.add_row(
             "Rules", Text(f"{visible(run.rules_source)}  {run.rules_digest[:12]}", overflow="fold")

@@ -1,11 +1,14 @@
-"""Write the outcomes of a run's messages as CSV, JSON Lines or Parquet, some rows at a time."""
+"""Write outcomes as files, some rows at a time: those of a run to download, all for the history.
+
+Spark has no driver for the ledger's database. It reads Parquet, which each export replaces.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -14,7 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqdlq.constants import reason_text
-from mqdlq.reading.run.message_list import MessageList, OutcomeRow
+from mqdlq.lake.storage import make_directory, new_file
+from mqdlq.ledger import Ledger
+from mqdlq.reading.run_messages import MessageList, OutcomeRow
 from mqdlq.words import visible
 
 _ROWS: Final = 10_000
@@ -164,3 +169,61 @@ FORMS: Final[Mapping[str, FileForm]] = {
     "jsonl": FileForm("application/x-ndjson", _json_lines),
     "parquet": FileForm("application/vnd.apache.parquet", _parquet),
 }
+
+
+# The outcomes of all runs.
+
+OUTCOMES: Final = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("queue_manager", pa.string()),
+        ("queue", pa.string()),
+        ("message_key", pa.binary()),
+        ("residence", pa.int32()),
+        ("rules_digest", pa.string()),
+        ("dry_run", pa.bool_()),
+        ("rule", pa.int32()),
+        ("action", pa.string()),
+        ("outcome", pa.string()),
+        ("at", _UTC),
+    ]
+)
+PRUNED: Final = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("queue_manager", pa.string()),
+        ("queue", pa.string()),
+        ("rules_digest", pa.string()),
+        ("dry_run", pa.bool_()),
+        ("rule", pa.int32()),
+        ("action", pa.string()),
+        ("outcome", pa.string()),
+        ("messages", pa.int64()),
+    ]
+)
+
+
+def export_outcomes(ledger: Ledger, directory: str) -> int:
+    """Write all outcomes to `outcomes.parquet` in a directory; return how many there are.
+
+    An outcome that a later run found out replaces the booked one. The numbers of pruned runs are
+    written to `pruned.parquet` first: a run that is pruned in between is missing, not counted
+    twice. The rows are read and written a few thousand at a time; each file appears whole or not
+    at all.
+    """
+    make_directory(directory)
+    totals = ledger.prunes.history(PRUNED.names, _ROWS)
+    _write_list(f"{directory}/pruned.parquet", PRUNED, totals)
+    rows = ledger.outcomes.history(OUTCOMES.names, _ROWS)
+    return _write_list(f"{directory}/outcomes.parquet", OUTCOMES, rows)
+
+
+def _write_list(place: str, schema: pa.Schema, batches: Iterable[Sequence[Any]]) -> int:
+    rows = 0
+    with new_file(place) as file, pq.ParquetWriter(file, schema) as parquet:
+        for batch in batches:
+            columns = dict(zip(schema.names, zip(*batch, strict=True), strict=True))
+            table = pa.Table.from_pydict(columns, schema=schema)
+            parquet.write_table(table)
+            rows += table.num_rows
+    return rows

@@ -20,10 +20,12 @@ from mqdlq.controls.evidence.report import evidence_in_words
 from mqdlq.controls.loops.round_trips import return_in_words
 from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.controls.repair.changes import repair_in_words
+from mqdlq.ledger.reading.run_messages import AttemptCount
 from mqdlq.model import AttemptState, Outcome
-from mqdlq.reading.report import commands, expiry, needs_attention, rule_counts
-from mqdlq.reading.report.report_records import Account, RuleRow, TimelinePoint
-from mqdlq.reading.report.run_reading import BINS
+from mqdlq.reading import run
+from mqdlq.reading.report import commands, expiry, needs_attention
+from mqdlq.reading.report.records import Account, RuleRow
+from mqdlq.reading.run import BINS
 
 WIDTH: Final = 1000.0
 HALF: Final = 20.0
@@ -59,7 +61,7 @@ class Column:
 class Lane:
     """The attempts of one rule on one target."""
 
-    first: TimelinePoint
+    first: AttemptCount
     succeeded: int
     other: int
     columns: tuple[Column, ...]
@@ -90,32 +92,32 @@ def rule_bar(row: RuleRow, longest: int) -> tuple[Segment, ...]:
     return segments({row.outcome: row.messages}, longest)
 
 
-def lanes(points: Sequence[TimelinePoint]) -> tuple[Lane, ...]:
+def lanes(points: Sequence[AttemptCount]) -> tuple[Lane, ...]:
     """Draw attempts over the time from the first to the last of them, a lane to a rule's target."""
     if not points:
         return ()
     start = min(point.at for point in points)
     whole = (max(point.at for point in points) - start).total_seconds() or 1.0
-    grouped: dict[tuple[object, ...], list[TimelinePoint]] = defaultdict(list)
+    grouped: dict[tuple[object, ...], list[AttemptCount]] = defaultdict(list)
     for point in points:
         grouped[point.rule, point.action, point.target_q, point.target_q_mgr].append(point)
     tallest = max(_heights(members, start, whole) for members in grouped.values())
     return tuple(_lane(members, start, whole, tallest) for members in grouped.values())
 
 
-def _place(point: TimelinePoint, start: datetime, whole: float) -> tuple[int, bool]:
+def _place(point: AttemptCount, start: datetime, whole: float) -> tuple[int, bool]:
     stretch = int((point.at - start).total_seconds() / whole * (BINS - 1))
     return stretch, point.state is AttemptState.CONFIRMED
 
 
-def _heights(points: Sequence[TimelinePoint], start: datetime, whole: float) -> int:
+def _heights(points: Sequence[AttemptCount], start: datetime, whole: float) -> int:
     heights: dict[tuple[int, bool], int] = defaultdict(int)
     for point in points:
         heights[_place(point, start, whole)] += point.attempts
     return max(heights.values())
 
 
-def _lane(points: Sequence[TimelinePoint], start: datetime, whole: float, tallest: int) -> Lane:
+def _lane(points: Sequence[AttemptCount], start: datetime, whole: float, tallest: int) -> Lane:
     filled: dict[tuple[int, bool], float] = defaultdict(float)
     columns = []
     for point in points:
@@ -144,7 +146,7 @@ def _lane(points: Sequence[TimelinePoint], start: datetime, whole: float, talles
 # The directory `components` has macros for outcomes, messages, rules, causes and attempts, and
 # `components.css` with the styles that they need.
 
-COMPONENTS: Final = Path(__file__).parents[1] / "components"
+COMPONENTS: Final = Path(__file__).with_name("components")
 
 
 def component_environment(*directories: Path) -> Environment:
@@ -185,7 +187,7 @@ def component_environment(*directories: Path) -> Environment:
         "expiry_in_words": expiry.expiry_in_words,
         "expired_in_words": expiry.expired_in_words,
         "learned_in_words": words.learned_in_words,
-        "failed_in_words": rule_counts.failed_in_words,
+        "failed_in_words": run.failed_in_words,
         "states": words.STATES,
         "origin_in_words": needs_attention.origin_in_words,
         "tried_in_words": needs_attention.tried_in_words,

@@ -16,53 +16,11 @@ from mqdlq.controls.loops.round_trips import ReturnRow
 from mqdlq.controls.ramp.report import RampRow
 from mqdlq.controls.repair.changes import RepairRow
 from mqdlq.failures import Failure
+from mqdlq.ledger.reading.run_messages import AttemptCount
 from mqdlq.ledger.tables.controls import EvidenceCheck
 from mqdlq.ledger.tables.messages import LearnedCount
+from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome, Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """Which run this is; all of it is "", None or 0 where the ledger has no such run.
-
-    `started_by` names the user, schedule or command that started it, `why` the reason or ticket,
-    `ended_at` the time of the last fact the ledger has of the run, `message_keys` (hex) name the
-    only messages it was for, if any.
-    """
-
-    run_id: str
-    handler: str = ""
-    dag_run_id: str = ""
-    run_type: str = ""
-    dry_run: bool = False
-    queue_manager: str = ""
-    queue: str = ""
-    rules_source: str = ""
-    rules_digest: str = ""
-    retry_interval_s: int = 0
-    wait_s: int | None = None
-    started_by: str = ""
-    why: str = ""
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    message_keys: tuple[str, ...] = ()
-
-    @property
-    def duration_s(self) -> float:
-        """Seconds from the run's start to its last fact."""
-        if self.started_at is None or self.ended_at is None:
-            return 0.0
-        return (self.ended_at - self.started_at).total_seconds()
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotFacts:
-    """The snapshot a run worked on; `messages` is its total as the ledger recorded it."""
-
-    snapshot_id: str
-    location: str
-    messages: int
-    taken_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +30,6 @@ class PlanFacts:
     plan_id: str
     plan_hash: str
     accepted_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class LastBrowse:
-    """The counts of the last browse; `returned` messages were booked as departed."""
-
-    depth: int
-    seen: int
-    returned: int
-    arrived: int
-    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +44,7 @@ class Account:
 
     messages: int
     outcomes: Mapping[Outcome, int]
-    last_browse: LastBrowse | None
+    last_browse: Sighting | None
     differences: tuple[str, ...]
     settled: int = 0
     not_selected: int = 0
@@ -119,8 +66,8 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleRow:
-    """How many messages a rule's action on a target ended in one outcome.
+class RuleTarget:
+    """A rule with its action on a target.
 
     `rule` is the ordinal, 0 where no rule decided; `line` and `text` are the table's own.
     """
@@ -131,23 +78,23 @@ class RuleRow:
     action: str
     target_q: str
     target_q_mgr: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow(RuleTarget):
+    """How many messages a rule's action on a target ended in one outcome."""
+
     outcome: Outcome
     messages: int
 
 
 @dataclass(frozen=True, slots=True)
-class FailedRule:
+class FailedRule(RuleTarget):
     """A rule that no outcome belongs to, because all its attempts on a target failed.
 
     `reasons` counts the attempts by the reason code of their failure, 0 if there is none.
     """
 
-    rule: int
-    line: int
-    text: str
-    action: Action
-    target_q: str
-    target_q_mgr: str
     messages: int
     attempts: int
     reasons: Mapping[int, int]
@@ -275,20 +222,6 @@ class MessageGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class TimelinePoint:
-    """Attempts of one rule that came to the same state at about the same time."""
-
-    at: datetime
-    rule: int
-    action: Action
-    target_q: str
-    target_q_mgr: str
-    state: AttemptState
-    reason: int
-    attempts: int
-
-
-@dataclass(frozen=True, slots=True)
 class Resolution:
     """The seconds from arrival to departure of the messages that departed in a run."""
 
@@ -346,7 +279,7 @@ class RunReading:
     rules: tuple[RuleRow, ...]
     failed_rules: tuple[FailedRule, ...]
     learned: tuple[LearnedCount, ...]
-    timeline: tuple[TimelinePoint, ...]
+    timeline: tuple[AttemptCount, ...]
     attempts: Mapping[AttemptState, int]
     ramps: tuple[RampRow, ...]
     returns: tuple[ReturnRow, ...]
@@ -360,23 +293,26 @@ class RunReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(RunReading):
-    """Everything a report shows.
+    """Everything a report shows; `run` is None, in the JSON empty, if the ledger has no such run.
 
-    `stages` are the states Airflow gave the stages before this one, `failures` say why stages
-    failed, `troubles` what could not be read for this report. Of the messages that need
-    attention, `needs_attention` is the number, `attention_groups` has all of them by trouble, and
-    `attention_messages` lists some in full. `without_outcome`, `unaccounted_groups` and
-    `unaccounted` do the same for messages without an outcome. `more` says how many messages are
-    not listed, and which command lists them all; it is "" if all are listed. `oldest_left` is the
-    time since when the oldest remaining message is on the queue. `resolution` is None if no
-    message departed. `expiry` is None without a snapshot, and for a run for named messages.
+    `ended_at` is the time of the last fact that the ledger has of the run. `stages` are the states
+    Airflow gave the stages before this one, `failures` say why stages failed, `troubles` what could
+    not be read for this report. Of the messages that need attention, `needs_attention` is the
+    number, `attention_groups` has all of them by trouble, and `attention_messages` lists some in
+    full. `without_outcome`, `unaccounted_groups` and `unaccounted` do the same for messages without
+    an outcome. `more` says how many messages are not listed, and which command lists them all; it
+    is "" if all are listed. `oldest_left` is the time since when the oldest remaining message is on
+    the queue. `resolution` is None if no message departed. `expiry` is None without a snapshot, and
+    for a run for named messages.
     """
 
-    run: RunFacts
+    run_id: str
+    run: Run | None
+    ended_at: datetime | None
     stages: Mapping[str, str]
     failures: tuple[Failure, ...]
     troubles: tuple[str, ...]
-    snapshot: SnapshotFacts | None
+    snapshot: TakenSnapshot | None
     plan: PlanFacts | None
     causes: tuple[CauseGroup, ...]
     needs_attention: int
@@ -390,6 +326,13 @@ class Report(RunReading):
     written_at: datetime
     resolution: Resolution | None = None
     expiry: Expiry | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds from the run's start to its last fact."""
+        if self.run is None or self.ended_at is None:
+            return 0.0
+        return (self.ended_at - self.run.started_at).total_seconds()
 
     @property
     def failed(self) -> bool:

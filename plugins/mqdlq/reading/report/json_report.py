@@ -1,6 +1,6 @@
 """Render a report as JSON for programs, a document of a fixed structure.
 
-The keys are those of the records (`mqdlq.reading.report.report_records`), with `format`, `version`
+The keys are those of the records (`mqdlq.reading.report.records`), with `format`, `version`
 and `failed` before them: `verdict` (ok, empty, settled, attention, unfinished, failed), `headline`,
 `why`, `run`, `stages` (name to state), `failures`, `troubles`, `snapshot`, `plan`, `account` (with
 `booked` and `adds_up`), `rules`, `failed_rules`, `causes`, `needs_attention` (a number),
@@ -19,15 +19,45 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from io import StringIO
 from typing import Any, Final
 
-from mqdlq.reading.report.report_records import MessageGroup, MessageRow, Report
+from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
+from mqdlq.reading.report.records import MessageGroup, MessageRow, Report
 
 FORMAT = "mqdlq-report"
 VERSION = 4
+RUN: Final[Mapping[str, Any]] = {
+    "run_id": "",
+    "handler": "",
+    "dag_run_id": "",
+    "run_type": "",
+    "dry_run": False,
+    "queue_manager": "",
+    "queue": "",
+    "rules_source": "",
+    "rules_digest": "",
+    "retry_interval_s": 0,
+    "wait_s": None,
+    "started_by": "",
+    "why": "",
+    "started_at": None,
+    "ended_at": None,
+    "message_keys": (),
+}
+"""The keys of a run, with their values where the ledger has no such run."""
+
+KEYS: Final[Mapping[type, Sequence[str]]] = {
+    Report: [one.name for one in fields(Report) if one.name not in {"run_id", "ended_at"}],
+    Run: [name for name in RUN if name != "ended_at"],
+    Sighting: ("depth", "seen", "returned", "arrived", "at"),
+    TakenSnapshot: ("snapshot_id", "location", "messages", "taken_at"),
+}
+"""The keys of the records that have more fields."""
+
 _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that JSON does not escape: C1 controls, and controls of the text direction."""
 
@@ -35,7 +65,7 @@ _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u
 def render_json(report: Report) -> str:
     """Return the document as text, in which no character acts on a terminal."""
     document = {"format": FORMAT, "version": VERSION, "failed": report.failed, **_shallow(report)}
-    document["run"] = {**_shallow(report.run), "duration_s": report.run.duration_s}
+    document["run"] = _run(report)
     if report.account is not None:
         account = {"booked": report.account.booked, "adds_up": report.account.adds_up}
         document["account"] = {**_shallow(report.account), **account}
@@ -48,6 +78,13 @@ def render_json(report: Report) -> str:
     return text.getvalue()
 
 
+def _run(report: Report) -> dict[str, Any]:
+    """Return which run this is; all is empty where the ledger has no such run."""
+    known = {} if report.run is None else _shallow(report.run)
+    found = {**RUN, **known, "run_id": report.run_id, "ended_at": report.ended_at}
+    return {**{name: found[name] for name in RUN}, "duration_s": report.duration_s}
+
+
 def render_row(row: MessageRow) -> str:
     """Return one message as one line of JSON, with the keys that it has in the document."""
     return _harmless(json.dumps(row, ensure_ascii=False, default=_plain))
@@ -58,7 +95,12 @@ def _harmless(text: str) -> str:
 
 
 def _shallow(record: Any) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in fields(record)}
+    return {name: getattr(record, name) for name in keys_of(type(record))}
+
+
+def keys_of(record: type[Any]) -> Sequence[str]:
+    """Return the names of the fields that the document has of a record."""
+    return KEYS.get(record) or [field.name for field in fields(record)]
 
 
 def _escaped(match: re.Match[str]) -> str:

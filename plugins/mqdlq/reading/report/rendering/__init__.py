@@ -1,3 +1,0 @@
-"""Render a report as text, HTML and JSON."""
-
-from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Read one run for its page: messages, plan, outcomes."""
