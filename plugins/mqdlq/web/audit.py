@@ -7,8 +7,8 @@ import io
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from itertools import chain
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
@@ -44,16 +44,10 @@ class AuditQuery(Period):
 
     def among(self, handlers: Collection[str], handler: str = "") -> AuditFilter:
         """Return the filter for a person who may read these handlers, on the page of `handler`."""
-        return AuditFilter(
-            who=self.who,
-            what=self.what,
-            handler=handler or self.handler,
-            handlers=frozenset(handlers),
-            since=self.since,
-            until=self.until,
-            message_key=self.message_key,
-            run_id=self.run,
-        )
+        given = self.model_dump(exclude={"page", "run"})
+        if handler:
+            given["handler"] = handler
+        return AuditFilter(**given, run_id=self.run, handlers=frozenset(handlers))
 
 
 def _asked(request: Request) -> AuditQuery:
@@ -65,9 +59,11 @@ AskedDep = Annotated[AuditQuery, Depends(_asked)]
 
 def as_csv(events: Iterable[AuditEvent]) -> Iterator[str]:
     """Yield the lines of a CSV file; a spreadsheet takes no cell for a formula."""
-    yield _line(COLUMNS)
-    for event in events:
-        yield _line([_harmless(value) for value in _plain(event).values()])
+    rows = (map(_harmless, _plain(event).values()) for event in events)
+    for cells in chain([COLUMNS], rows):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(cells)
+        yield line.getvalue()
 
 
 def as_json_lines(events: Iterable[AuditEvent]) -> Iterator[str]:
@@ -81,47 +77,32 @@ def _plain(event: AuditEvent) -> dict[str, Any]:
     return values | {"at": event.at.isoformat(), "what": str(event.what)}
 
 
-def _line(cells: Iterable[Any]) -> str:
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerow(cells)
-    return file.getvalue()
-
-
 def _harmless(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-# Routes: the audit log.
+FORMS: Final = {
+    "csv": (as_csv, "text/csv; charset=utf-8"),
+    "jsonl": (as_json_lines, "application/x-ndjson; charset=utf-8"),
+}
+Form = Literal["csv", "jsonl"]
+
+# Routes: the audit log of all handlers that a person may read, or of one, with all pages as a file.
 
 router: Final = APIRouter(route_class=PageRoute)
-
-
-class FileForm(StrEnum):
-    """The form of a file."""
-
-    CSV = "csv"
-    JSON_LINES = "jsonl"
-
-
-_FILES: Final = {
-    FileForm.CSV: (as_csv, "text/csv"),
-    FileForm.JSON_LINES: (as_json_lines, "application/x-ndjson"),
-}
 
 
 @router.get("/audit")
 def show_audit(
     request: Request, ledger: LedgerDep, handlers: ReadableHandlers, asked: AskedDep
 ) -> Response:
-    """Show who did what with the handlers that the person may read."""
     return _show(request, ledger, asked, asked.among(handlers), handlers)
 
 
 @router.get("/audit.{form}")
 def download_audit(
-    ledger: LedgerDep, handlers: ReadableHandlers, asked: AskedDep, form: FileForm
+    ledger: LedgerDep, handlers: ReadableHandlers, asked: AskedDep, form: Form
 ) -> Response:
-    """Return the same as a file, all pages."""
     return _file(ledger, asked.among(handlers), form)
 
 
@@ -129,15 +110,13 @@ def download_audit(
 def show_audit_of_handler(
     request: Request, ledger: LedgerDep, handler: HandlerDep, asked: AskedDep
 ) -> Response:
-    """Show who did what with a handler."""
     return _show(request, ledger, asked, asked.among([handler.name], handler.name), ())
 
 
 @router.get("/dags/{dag_id}/audit.{form}")
 def download_audit_of_handler(
-    ledger: LedgerDep, handler: HandlerDep, asked: AskedDep, form: FileForm
+    ledger: LedgerDep, handler: HandlerDep, asked: AskedDep, form: Form
 ) -> Response:
-    """Return the same as a file, all pages."""
     return _file(ledger, asked.among([handler.name], handler.name), form)
 
 
@@ -161,8 +140,8 @@ def _show(
     )
 
 
-def _file(ledger: Ledger, wanted: AuditFilter, form: FileForm) -> Response:
-    write, kind = _FILES[form]
-    lines = write(ledger.audit_trail.events(wanted))
+def _file(ledger: Ledger, wanted: AuditFilter, form: Form) -> Response:
+    write, media_type = FORMS[form]
     name = {"Content-Disposition": f'attachment; filename="audit.{form}"'}
-    return Download(lines, media_type=f"{kind}; charset=utf-8", headers=name)
+    lines = write(ledger.audit_trail.events(wanted))
+    return Download(lines, media_type=media_type, headers=name)

@@ -11,7 +11,6 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
-from pydantic import BaseModel, Field
 
 from mqdlq.constants import reason_text
 from mqdlq.errors import LakeError
@@ -20,9 +19,9 @@ from mqdlq.ledger.reading.history import OutcomePoint, Span
 from mqdlq.model import Action, Outcome, Trait
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import count_by_application
-from mqdlq.web.access import HandlerDep
+from mqdlq.tools.acting import Sources
 from mqdlq.web.rendering import InvalidRequestError, render
-from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
+from mqdlq.web.requests import SourcesDep
 from mqdlq.web.threads import PageRoute
 from mqdlq.words import count, visible
 
@@ -40,27 +39,24 @@ NO_HEADER: Final = "no valid MQDLH"
 STEPS: Final = tuple(timedelta(hours=h) for h in (1, 3, 6, 12, 24, 7 * 24, 28 * 24, 364 * 24))
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Values of a chart under one name, one for each label; None where nothing is known."""
-
-    name: str
-    values: tuple[float | None, ...]
+Values = Sequence[float | None]
+"""The values of a series, one for each label; None where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A chart, and the table that has the same numbers; `kind` is line, bar, stacked or ranking.
 
-    `filters` has the filter of the search for messages of each label, if it has one.
+    Each of the `series` has a name. `filters` has the filter of the search for messages of each
+    label, if it has one.
     """
 
     title: str
     note: str
     kind: str
-    first_column: str
-    labels: tuple[str, ...]
-    series: tuple[Series, ...]
+    labels: Sequence[str]
+    series: Sequence[tuple[str, Values]]
+    first_column: str = "Period"
     filters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     empty: str = "No run of this range has such numbers."
 
@@ -68,7 +64,8 @@ class Chart:
     def rows(self) -> list[tuple[str, list[float | None]]]:
         """The rows of the table that have any value."""
         found = [
-            (label, [one.values[at] for one in self.series]) for at, label in enumerate(self.labels)
+            (label, [values[at] for _, values in self.series])
+            for at, label in enumerate(self.labels)
         ]
         return [(label, values) for label, values in found if any(v is not None for v in values)]
 
@@ -86,10 +83,28 @@ class Bins:
         return (at - self.start) // self.step
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def end(self) -> datetime:
+        """The end of the last period."""
+        return self.start + self.number * self.step
+
+    @property
+    def labels(self) -> list[str]:
         """The beginnings of the periods."""
         form = "%Y-%m-%d %H:%M" if self.step < timedelta(days=1) else "%Y-%m-%d"
-        return tuple(f"{self.start + n * self.step:{form}}" for n in range(self.number))
+        return [f"{self.start + n * self.step:{form}}" for n in range(self.number)]
+
+    def join(
+        self, points: Iterable[tuple[datetime, float]], how: Callable[[list[float]], float]
+    ) -> Values:
+        """Join the values of each period; None where it has none."""
+        found: dict[int, list[float]] = defaultdict(list)
+        for at, value in points:
+            found[self.of(at)].append(value)
+        return [how(found[n]) if n in found else None for n in range(self.number)]
+
+    def counts(self, counted: Mapping[int, int]) -> Values:
+        """Return the numbers of the periods; None where it is 0."""
+        return [float(counted.get(n, 0)) or None for n in range(self.number)]
 
 
 def bins_between(since: date, until: date) -> Bins:
@@ -114,15 +129,14 @@ def read_charts(ledger: Ledger, span: Span, bins: Bins) -> list[Chart]:
 
 def _depth(ledger: Ledger, span: Span, bins: Bins) -> Chart:
     points = ledger.histories.depths(span)
-    depths = _binned(((one.at, one.depth) for one in points), bins, max)
+    depths = bins.join(((one.at, one.depth) for one in points), max)
     limits = [(one.at, one.max_depth) for one in points if one.max_depth is not None]
     return Chart(
         "Depth",
         "The greatest depth that a run saw in each period, and MAXDEPTH.",
         "line",
-        "Period",
         bins.labels,
-        (Series("depth", depths), Series("maximum depth", _binned(limits, bins, max))),
+        [("depth", depths), ("maximum depth", bins.join(limits, max))],
     )
 
 
@@ -134,15 +148,13 @@ def _arrivals(ledger: Ledger, span: Span, bins: Bins) -> Chart:
     for name in names[SERIES:]:
         counted[OTHERS].update(counted[name])
     shown = [*names[:SERIES], *([OTHERS] if names[SERIES:] else [])]
-    series = (Series(name, _counts(counted[name], bins)) for name in shown)
     return Chart(
         "Arrivals by reason",
         "The messages of each snapshot that no earlier run had settled. A message that waits for a"
         " retry counts in each snapshot until then.",
         "stacked",
-        "Period",
         bins.labels,
-        tuple(series),
+        [(name, bins.counts(counted[name])) for name in shown],
     )
 
 
@@ -159,21 +171,19 @@ def _ages(ledger: Ledger, span: Span, bins: Bins) -> list[Chart]:
             "Age of the oldest message",
             "In hours, when a run had ended: the oldest message that remained, 0 if none did.",
             "line",
-            "Period",
             bins.labels,
-            (Series("hours", _binned(ages, bins, max)),),
+            [("hours", bins.join(ages, max))],
         ),
         Chart(
             "Time to resolution",
             "In minutes, from arrival to departure. The median of the runs' medians, and the"
             " greatest of their ninetieth percentiles.",
             "line",
-            "Period",
             bins.labels,
-            (
-                Series("median", _binned(medians, bins, median)),
-                Series("90th percentile", _binned(nineties, bins, max)),
-            ),
+            [
+                ("median", bins.join(medians, median)),
+                ("90th percentile", bins.join(nineties, max)),
+            ],
         ),
     ]
 
@@ -187,9 +197,8 @@ def _expired(outcomes: Sequence[OutcomePoint], bins: Bins) -> Chart:
         "Losses by expiry",
         "Messages that expired on the queue before a run acted on them.",
         "bar",
-        "Period",
         bins.labels,
-        (Series("expired", _counts(counted, bins)),),
+        [("expired", bins.counts(counted))],
     )
 
 
@@ -208,26 +217,10 @@ def _success(outcomes: Sequence[OutcomePoint]) -> Chart:
         "Of the messages that RETRY rules ended or gave up, the percentage that was delivered;"
         " by the last rules of the range.",
         "bar",
-        "Rule",
-        tuple(f"rule {rule} ({count(tried[rule].total(), 'message')})" for rule in rules),
-        (Series("percent", tuple(100 * tried[r][True] / tried[r].total() for r in rules)),),
+        [f"rule {rule} ({count(tried[rule].total(), 'message')})" for rule in rules],
+        [("percent", [100 * tried[r][True] / tried[r].total() for r in rules])],
+        first_column="Rule",
     )
-
-
-def _counts(counted: Counter[int], bins: Bins) -> tuple[float | None, ...]:
-    return tuple(
-        float(counted[number]) if counted[number] else None for number in range(bins.number)
-    )
-
-
-def _binned(
-    points: Iterable[tuple[datetime, float]], bins: Bins, join: Callable[[list[float]], float]
-) -> tuple[float | None, ...]:
-    """Join the values of each period; None where it has none."""
-    found: dict[int, list[float]] = defaultdict(list)
-    for at, value in points:
-        found[bins.of(at)].append(value)
-    return tuple(join(found[n]) if n in found else None for n in range(bins.number))
 
 
 # Chart of the applications with most dead letters.
@@ -235,25 +228,27 @@ def _binned(
 SHOWN: Final = 10
 """How many applications the chart has."""
 
-TITLE: Final = "Dead letters by application"
 NOTE: Final = (
     "The applications with most messages that were dead-lettered in this range, or put, if the"
     " MQDLH does not say; each message counts once, also if it has left the queue."
 )
 
 
-def chart_of_applications(searched: Mapping[str, str], *, ledger: Ledger, lake_root: str) -> Chart:
-    """Count the messages of a search by application; `searched` are the search's parameters.
+def chart_of_applications(searched: Mapping[str, str], sources: Sources) -> Chart:
+    """Count the messages of a search, whose parameters are given, by application.
 
-    One of them is the handler. If the lake cannot be searched, the chart has no numbers and says
-    why.
+    If the lake cannot be searched, the chart has no numbers and says why.
     """
     chosen = MessageFilter.parse(searched.items(), ("handler",))
     found: list[tuple[str, int]] = []
     note, empty = NOTE, "No message in the snapshots is of this range."
     try:
         found, is_whole = count_by_application(
-            chosen, [searched["handler"]], ledger=ledger, lake_root=lake_root, most=SHOWN
+            chosen,
+            [sources.handler],
+            ledger=sources.ledger,
+            lake_root=sources.lake_root,
+            most=SHOWN,
         )
         if not is_whole:
             note += " Only the newest snapshots count: shorten the range."
@@ -263,18 +258,18 @@ def chart_of_applications(searched: Mapping[str, str], *, ledger: Ledger, lake_r
         visible(name): {**searched, "application": name} for name, _ in found if name
     }
     return Chart(
-        TITLE,
+        "Dead letters by application",
         note,
         "ranking",
+        [visible(name) for name, _ in found],
+        [("messages", [float(messages) for _, messages in found])],
         "Application",
-        tuple(visible(name) for name, _ in found),
-        (Series("messages", tuple(float(messages) for _, messages in found)),),
         filters,
         empty,
     )
 
 
-# Routes: history of a handler, as charts.
+# Route: history of a handler.
 
 router: Final = APIRouter(route_class=PageRoute)
 
@@ -284,48 +279,38 @@ RANGES: Final = (7, DAYS, 365)
 """The ranges that the page offers, in days until today."""
 
 
-class HistoryQuery(BaseModel):
-    """The query parameters of a history: days, both included, and a queue."""
-
-    since: date | None = None
-    until: date | None = None
-    queue: Annotated[str, Field(max_length=100)] = ""
-
-
 @router.get("/dags/{dag_id}/history")
-def history(  # noqa: PLR0917 (what a page gets)
+def history(
     request: Request,
-    handler: HandlerDep,
-    asked: Annotated[HistoryQuery, Query()],
-    ledger: LedgerDep,
-    lake_root: LakeRoot,
-    clock: ClockDep,
+    sources: SourcesDep,
+    since: date | None = None,
+    until: date | None = None,
+    queue: Annotated[str, Query(max_length=100)] = "",
 ) -> HTMLResponse:
-    """Show the history of one of a handler's queues."""
-    until = asked.until or clock().date()
-    since = asked.since or until - timedelta(days=DAYS - 1)
+    """Show the history of one of a handler's queues; both days are included."""
+    ledger, handler, today = sources.ledger, sources.handler, sources.clock().date()
+    until = until or today
+    since = since or until - timedelta(days=DAYS - 1)
     if since > until:
         raise InvalidRequestError(
             "MQDLQ-970", f"The range begins on {since} and ends on {until}; swap the two dates"
         )
-    queues = {f"{q.queue} @ {q.queue_manager}": q for q in ledger.overview.queues(handler.name)}
+    queues = {f"{q.queue} @ {q.queue_manager}": q for q in ledger.overview.queues(handler)}
     newest = sorted(queues, key=lambda name: queues[name].last.started_at, reverse=True)
-    name = asked.queue if asked.queue in queues else next(iter(newest), "")
+    name = queue if queue in queues else next(iter(newest), "")
     charts = []
-    bins = bins_between(since, until)
     if name:
-        queue = queues[name]
-        end = bins.start + bins.number * bins.step
-        span = Span(handler.name, (queue.queue_manager, queue.queue), bins.start, end)
+        place = (queues[name].queue_manager, queues[name].queue)
+        bins = bins_between(since, until)
+        charts = read_charts(ledger, Span(handler, place, bins.start, bins.end), bins)
         searched = {
-            "handler": handler.name,
-            "queue_manager": queue.queue_manager,
-            "queue": queue.queue,
+            "handler": handler,
+            "queue_manager": place[0],
+            "queue": place[1],
             "since": str(since),
             "until": str(until),
         }
-        charts = read_charts(ledger, span, bins)
-        charts.insert(2, chart_of_applications(searched, ledger=ledger, lake_root=lake_root))
+        charts.insert(2, chart_of_applications(searched, sources))
     return render(
         request,
         "history/history.html",
@@ -334,6 +319,6 @@ def history(  # noqa: PLR0917 (what a page gets)
         queue=name,
         since=since,
         until=until,
-        ranges={days: clock().date() - timedelta(days=days - 1) for days in RANGES},
-        today=clock().date(),
+        ranges={days: today - timedelta(days=days - 1) for days in RANGES},
+        today=today,
     )
