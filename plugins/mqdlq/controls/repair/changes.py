@@ -44,21 +44,6 @@ COLUMNS: Final = (
 """The columns of a snapshot that `find_changes` reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Data:
-    """The bytes that are put, from `offset` of the message on, and how they are described.
-
-    `header` is the structure of the first header in them, "" if they begin with none.
-    """
-
-    offset: int
-    format: str
-    ccsid: int
-    dest_q: str
-    dest_q_mgr: str
-    header: str
-
-
 def find_changes(
     repair: Repair, step: Step, local: str, row: Mapping[str, Any], message_id: int = 0
 ) -> MessageRepair:
@@ -68,21 +53,31 @@ def find_changes(
     that the message is on. A Format that announces a header is accepted here; `check_body` compares
     it with the body.
     """
-    data = _find_data(row)
-    is_local = not step.target_q_mgr and data.dest_q_mgr == local
+    # The bytes that are put, from `offset` of the message on, are described by its MQDLH or MQMD.
+    has_dlh = row["class"] == MessageClass.DEAD_LETTER
+    offset, prefix = (DLH_LENGTH, "dlh_") if has_dlh else (0, "")
+    format_from, ccsid_from = _strip(row[f"{prefix}format"]), row[f"{prefix}coded_char_set_id"]
+    if has_dlh:
+        ccsid_from = following_ccsid(ccsid_from, row["coded_char_set_id"])
+    dest_q, dest_q_mgr = (
+        _strip(row[name]) if has_dlh else "" for name in ("dlh_dest_q_name", "dlh_dest_q_mgr_name")
+    )
+    is_local = not step.target_q_mgr and dest_q_mgr == local
     changes = MessageRepair(
         message_id=message_id,
-        format_from=data.format,
-        format_to=data.format if repair.format is None else repair.format,
-        ccsid_from=data.ccsid,
-        ccsid_to=repair.coded_char_set_id or data.ccsid,
-        dest_q_from=data.dest_q,
-        dest_q_mgr_from=data.dest_q_mgr,
+        format_from=format_from,
+        format_to=format_from if repair.format is None else repair.format,
+        ccsid_from=ccsid_from,
+        ccsid_to=repair.coded_char_set_id or ccsid_from,
+        dest_q_from=dest_q,
+        dest_q_mgr_from=dest_q_mgr,
         target_q=step.target_q,
         target_q_mgr=local if is_local else step.target_q_mgr,
-        length=row["total_length"] - data.offset,
+        length=row["total_length"] - offset,
     )
-    return replace(changes, refusal=_find_refusal(changes, data.header))
+    # The first header behind an MQDLH, which is itself in the chain.
+    header = next(iter((row["header_chain"] or ())[has_dlh:]), "")
+    return replace(changes, refusal=_find_refusal(changes, header))
 
 
 def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> MessageRepair:
@@ -118,38 +113,13 @@ def name_of_format(value: str) -> str:
     return repr(value)[1:-1] or "MQFMT_NONE"
 
 
-def _find_data(row: Mapping[str, Any]) -> _Data:
-    chain = row["header_chain"] or ()
-    if row["class"] != MessageClass.DEAD_LETTER:
-        return _Data(
-            0,
-            _strip(row["format"]),
-            row["coded_char_set_id"],
-            "",
-            "",
-            next(iter(chain), ""),
-        )
-    return _Data(
-        DLH_LENGTH,
-        _strip(row["dlh_format"]),
-        following_ccsid(row["dlh_coded_char_set_id"], row["coded_char_set_id"]),
-        _strip(row["dlh_dest_q_name"]),
-        _strip(row["dlh_dest_q_mgr_name"]),
-        next(iter(chain[1:]), ""),
-    )
-
-
 def _find_refusal(changes: MessageRepair, header: str) -> Reason | None:
-    is_described_anew = (changes.format_from, changes.ccsid_from) != (
-        changes.format_to,
-        changes.ccsid_to,
-    )
+    described = changes.format_from, changes.ccsid_from
+    is_described_anew = described != (changes.format_to, changes.ccsid_to)
     if header and is_described_anew:
         return Why.HEADER_DESCRIBES_DATA(header=header)
-    is_moved = (changes.dest_q_from, changes.dest_q_mgr_from) != (
-        changes.target_q,
-        changes.target_q_mgr,
-    )
+    destination = changes.dest_q_from, changes.dest_q_mgr_from
+    is_moved = destination != (changes.target_q, changes.target_q_mgr)
     if not is_described_anew and not is_moved:
         format_to = name_of_format(changes.format_to)
         return Why.REPAIR_CHANGES_NOTHING(format=format_to, ccsid=changes.ccsid_to)
@@ -180,23 +150,14 @@ def explain_delivery(changes: MessageRepair) -> Reason:
 
 
 def describe_fields(changes: MessageRepair) -> str:
+    old_format, new_format = map(name_of_format, (changes.format_from, changes.format_to))
+    old_target = target(changes.dest_q_from, changes.dest_q_mgr_from) or "none"
     pairs = (
-        (
-            "Format",
-            name_of_format(changes.format_from),
-            name_of_format(changes.format_to),
-        ),
+        ("Format", old_format, new_format),
         ("CodedCharSetId", changes.ccsid_from, changes.ccsid_to),
-        (
-            "destination",
-            target(changes.dest_q_from, changes.dest_q_mgr_from) or "none",
-            target(changes.target_q, changes.target_q_mgr),
-        ),
+        ("destination", old_target, target(changes.target_q, changes.target_q_mgr)),
     )
     return ", ".join(f"{name}: {old} → {new}" for name, old, new in pairs if old != new)
-
-
-# The changes that a run with a repair makes to its messages, as planned or as recorded.
 
 
 def find_all_changes(
