@@ -231,7 +231,8 @@ def emit(
         _emit_about_the_queue(facts, files, ledger, now, is_known=seen is not None or is_empty)
         if not facts.failed and run.run_type != "backfill":
             _gauge(Metric.LAST_SUCCESS, now.timestamp(), run)
-            _gauge(Metric.OVERDUE, _find_overdue_time(handler, now), run)
+            overdue_at = handler.overdue_at(now)
+            _gauge(Metric.OVERDUE, overdue_at.timestamp() if overdue_at else 0.0, run)
     emit_approvals(run, handler.approval.timeout, ledger, now, ())
 
 
@@ -288,11 +289,6 @@ def _by_cause(causes: Iterable[CountedCause]) -> dict[tuple[str, str], int]:
 
 def _name_of(reason: int) -> str:
     return reason_text(reason).split(" ")[0] if reason else "none"
-
-
-def _find_overdue_time(handler: Handler, now: datetime) -> float:
-    moment = handler.overdue_at(now)
-    return moment.timestamp() if moment is not None else 0.0
 
 
 def _emit_verdict(handler: str, *, failed: bool) -> None:

@@ -143,7 +143,9 @@ class WorkList:
         that have not departed. Messages in doubt are assigned last.
         """
         waiting: dict[bytes, list[WorkItem]] = defaultdict(list)
-        for item in sorted(self.items, key=_assignment_order):
+        # The lists are taken from their ends.
+        order = sorted(self.items, key=lambda i: (not i.is_in_doubt, -i.message.browse_seq))
+        for item in order:
             item.was_seen = False
             if not item.has_departed:
                 waiting[item.message.message_key].append(item)
@@ -179,10 +181,6 @@ class WorkList:
             for item in self.items
             if item.was_seen and item.is_due and (item.hold is None or item.hold.until is not None)
         ]
-
-
-def _assignment_order(item: WorkItem) -> tuple[bool, int]:
-    return not item.is_in_doubt, -item.message.browse_seq
 
 
 @dataclass(slots=True)

@@ -129,17 +129,17 @@ def write_new_files(files: Mapping[Path, str]) -> list[Path]:
 
 def check_new_files(files: Mapping[Path, str]) -> None:
     """Raise HandlerError if a file exists and has another text."""
-    others = [str(path) for path, text in files.items() if path.exists() and _differs(path, text)]
+    others = [
+        str(path)
+        for path, text in files.items()
+        if path.exists() and not (path.is_file() and path.read_bytes() == text.encode())
+    ]
     if others:
         raise HandlerError(
             "MQDLQ-321",
             f"nothing is written, because these files exist: {', '.join(others)}; remove or rename"
             " them, or give another directory or --handler",
         )
-
-
-def _differs(path: Path, text: str) -> bool:
-    return not path.is_file() or path.read_bytes() != text.encode()
 
 
 def _airflow_services(file: Path) -> tuple[str, ...]:

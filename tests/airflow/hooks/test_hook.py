@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import secrets
 import warnings
@@ -137,13 +136,12 @@ def test_a_connection_with_contradictory_settings_is_refused(given: Connection, 
     assert str(refused.value) == text
 
 
-def test_a_connection_is_found_in_tasks_and_in_triggers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_of_a_connection_are_found_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
     extra = {"queue_manager": "QM7", "transport": "embedded"}
     monkeypatch.setenv("AIRFLOW_CONN_MQ7", json.dumps({"conn_type": "ibmmq", "extra": extra}))
     expected = ConnectionSettings(queue_manager="QM7", transport="embedded")
 
     assert MqHook("mq7").settings() == expected
-    assert asyncio.run(MqHook("mq7").async_settings()) == expected
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,6 @@ class MqHook(BaseHook):
         """Return the settings the connection describes; raises ConnectionSettingsError."""
         return settings_of(self.get_connection(self.conn_id))
 
-    async def async_settings(self) -> ConnectionSettings:
-        return settings_of(await self.aget_connection(self.conn_id))
-
     def get_conn(self) -> QueueManager:
         """Connect; the caller disconnects, or uses the result as a context manager."""
         return connect(self.settings())

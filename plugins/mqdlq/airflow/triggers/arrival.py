@@ -133,7 +133,7 @@ class Lookout:
             return await find_work_for_next_run(
                 kept.run,
                 kept.handler,
-                partial(self._ask, kept.settings, partial(_depth, kept.run.queue)),
+                partial(self._ask, kept.settings, lambda asked: asked.depth(kept.run.queue)),
                 partial(self._read, last_account),
                 now,
             )
@@ -182,7 +182,3 @@ class _Kept:
     run: Run
     settings: ConnectionSettings
     ledger: Ledger
-
-
-def _depth(queue: str, queue_manager: QueueManager) -> int:
-    return queue_manager.depth(queue)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -75,7 +74,7 @@ class ClosedWindow(BaseModel):
 
     @model_validator(mode="after")
     def _opens_again(self) -> Self:
-        starts = islice(_starts_after(self.cron, _SOME_DAY), _STARTS_TO_COMPARE)
+        starts = islice(croniter(self.cron, _SOME_DAY).all_next(datetime), _STARTS_TO_COMPARE)
         if not any(later - start > self.lasts for start, later in pairwise(starts)):
             raise ValueError(
                 f"windows of {self.lasts} that begin at {self.cron!r} follow each other without a"
@@ -89,8 +88,7 @@ def find_reopening(windows: tuple[ClosedWindow, ...], now: datetime) -> datetime
 
     `now` and the result are aware.
     """
-    minute = now.replace(second=0, microsecond=0)
-    ends = (_find_end(window, minute) for window in windows)
+    ends = (_find_end(window, now.replace(second=0, microsecond=0)) for window in windows)
     return max((end for end in ends if end is not None and end > now), default=None)
 
 
@@ -105,7 +103,7 @@ def _find_end(window: ClosedWindow, minute: datetime) -> datetime | None:
     shown = minute.astimezone(zone).replace(tzinfo=None)
     earliest = shown - window.lasts - _LARGEST_SHIFT
     ends = []
-    for start in _starts_before(window.cron, shown + _LARGEST_SHIFT):
+    for start in croniter(window.cron, shown + _LARGEST_SHIFT).all_prev(datetime):
         if start < earliest:
             break
         for fold in (0, 1):
@@ -115,15 +113,3 @@ def _find_end(window: ClosedWindow, minute: datetime) -> datetime | None:
             if began <= minute and (fold == 0 or is_shown):
                 ends.append(began + window.lasts)
     return max(ends, default=None)
-
-
-def _starts_after(cron: str, moment: datetime) -> Iterator[datetime]:
-    found = croniter(cron, moment)
-    while True:
-        yield found.get_next(datetime)
-
-
-def _starts_before(cron: str, moment: datetime) -> Iterator[datetime]:
-    found = croniter(cron, moment)
-    while True:
-        yield found.get_prev(datetime)

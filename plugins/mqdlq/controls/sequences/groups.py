@@ -302,7 +302,9 @@ def find_gaps(places: Sequence[GroupPlace]) -> Reason | None:
     lasts = [one for one in numbers if _has_flag(by_number[one], MQMF_LAST_MSG_IN_GROUP)]
     if lasts and lasts[0] != numbers[-1]:
         return Why.LAST_IS_NOT_LAST(flagged=lasts[0], highest=numbers[-1])
-    gaps = _find_missing(numbers) if in_group else []
+    pairs = zip([0, *numbers], numbers, strict=False) if in_group else ()
+    # The ranges of the missing numbers from 1 to the highest one.
+    gaps = [(before + 1, after - 1) for before, after in pairs if after - before > 1]
     lacks_last = in_group and not lasts
     if gaps:
         listed = [*_list_ranges(gaps), *(["the last"] if lacks_last else [])]
@@ -316,12 +318,6 @@ def find_gaps(places: Sequence[GroupPlace]) -> Reason | None:
 
 def _has_flag(places: Iterable[GroupPlace], flag: int) -> bool:
     return any(place.flags & flag for place in places)
-
-
-def _find_missing(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the ranges of the missing numbers from 1 to the highest one."""
-    pairs = zip([0, *numbers], numbers, strict=False)
-    return [(before + 1, after - 1) for before, after in pairs if after - before > 1]
 
 
 def _list_ranges(gaps: Sequence[tuple[int, int]]) -> list[str]:
