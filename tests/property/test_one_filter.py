@@ -76,12 +76,12 @@ def values_of(message: FoundMessage) -> dict[str, str]:
     """Return the values of a message under the names of parameters."""
     at = (message.since or START) + timedelta(seconds=1)
     return {
-        "text": message.application,
+        "text": message.put_appl_name,
         "msg_id": message.msg_id,
         "correl_id": message.correl_id,
         "message_key": message.message_key,
-        "application": message.application,
-        "user": message.user,
+        "application": message.put_appl_name,
+        "user": message.user_identifier,
         "dest_q_name": message.dest_q_name,
         "dest_q_mgr_name": message.dest_q_mgr_name,
         "format": message.format,

@@ -23,7 +23,7 @@ from mqdlq.ledger.migrations import migrate, require_current
 from mqdlq.ledger.reading.audit import AuditTrail
 from mqdlq.ledger.reading.history import CauseHistories, Histories
 from mqdlq.ledger.reading.later_outcomes import LaterOutcomes
-from mqdlq.ledger.reading.message_facts import MessageFacts
+from mqdlq.ledger.reading.message_facts import KnownMessages
 from mqdlq.ledger.reading.rules import RulesInUse
 from mqdlq.ledger.reading.run_messages import RunMessages
 from mqdlq.ledger.reading.runs import HandledQueues, Overview, RunLists
@@ -50,7 +50,7 @@ class Ledger:
         self.causes = CauseHistories(engine)
         self.plans = Plans(engine)
         self.messages = Messages(engine)
-        self.message_facts = MessageFacts(engine)
+        self.message_facts = KnownMessages(engine)
         self.attempts = Attempts(engine)
         self.identities = Identities(engine)
         self.ramps = Ramps(engine)

@@ -6,7 +6,7 @@ The messages are read once, without Spark, and at most `MOST_MESSAGES` of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -17,10 +17,11 @@ from mqdlq.causes import COLUMNS, MOST_NAMES, Cause, cause_of_row
 from mqdlq.lake.row_search import is_one_of, search_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
-from mqdlq.ledger.tables.messages import OutcomeFact
 from mqdlq.ledger.tables.runs import Run, TakenSnapshot
 from mqdlq.model import Outcome, Trait
 from mqdlq.plan import steps_for
+from mqdlq.reading.report.records import MessageFacts
+from mqdlq.reading.run_messages import ROW_COLUMNS, message_of
 from mqdlq.rules import RulesTable, check, with_nuls_as_blanks
 
 MOST_MESSAGES: Final = 50_000
@@ -32,46 +33,7 @@ SAMPLES: Final = 10
 NO_RULE: Final = 0
 """Stands for an ordinal where no rule matches, or none decided."""
 
-_ALSO: Final = (
-    "browse_seq",
-    "message_key",
-    "put_appl_name",
-    "user_identifier",
-    "dlh_format",
-    "format",
-    "total_length",
-    "expires_at",
-)
 _SETTLED: Final = ("browse_seq", "outcome", "rule")
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One message of a cause; `message_key` in hexadecimal digits, `length` in bytes."""
-
-    message_key: str
-    browse_seq: int
-    application: str
-    dest_q_name: str
-    length: int
-    since: datetime | None
-    outcome: Outcome | None
-
-
-@dataclass(frozen=True, slots=True)
-class Expiry:
-    """How many messages of a cause expire, from the time of the question.
-
-    `expired` have passed their time already. `hour`, `night` (until 6:00 UTC) and `day` count from
-    now, each with the messages of the shorter ones. `later` expire after a day, `never` do not.
-    """
-
-    expired: int = 0
-    hour: int = 0
-    night: int = 0
-    day: int = 0
-    later: int = 0
-    never: int = 0
 
 
 @dataclass(slots=True)
@@ -83,7 +45,12 @@ class CauseProfile:
     `handled_by` counts by the ordinal of the first rule that matches, `endings` by the ordinal of
     the rule that decided and the outcome, which is None for a message without one; `NO_RULE` stands
     for no rule. The names are those of the messages, at most `MOST_NAMES` different ones of each
-    kind. The times are when messages were dead-lettered, or put.
+    kind. The times are when messages were dead-lettered, or put. `samples` are the first messages,
+    each with its outcome.
+
+    `expiries` counts the messages by when they expire, from the time of the question: `expired`
+    ones have passed their time already; `hour`, `night` (until 6:00 UTC) and `day` count from now,
+    each with the messages of the shorter ones; `later` expire after a day, `never` do not.
     """
 
     cause: Cause
@@ -98,13 +65,8 @@ class CauseProfile:
     expiries: Counter[str] = field(default_factory=Counter)
     oldest: datetime | None = None
     newest: datetime | None = None
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[tuple[MessageFacts, Outcome | None]] = field(default_factory=list)
     gone: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def expiry(self) -> Expiry:
-        """The messages by their expiry."""
-        return Expiry(**self.expiries)
 
     @property
     def outcomes(self) -> Counter[Outcome]:
@@ -192,7 +154,7 @@ class _Profiler:
         self.causes: dict[str, CauseProfile] = {}
         table = check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table
         self._first_rule = _RuleFinder(table, nul_as_blank=run.nul_as_blank)
-        self.columns = sorted({*COLUMNS, *_ALSO, *self._first_rule.columns})
+        self.columns = sorted({*ROW_COLUMNS, *self._first_rule.columns})
         self._expiry = _expiry_of(now)
 
     def _profile_of(self, row: Mapping[str, Any]) -> CauseProfile:
@@ -226,17 +188,7 @@ class _Profiler:
             profile.oldest = min(profile.oldest or since, since)
             profile.newest = max(profile.newest or since, since)
         if len(profile.samples) < SAMPLES:
-            profile.samples.append(
-                Sample(
-                    row["message_key"].hex(),
-                    row["browse_seq"],
-                    row["put_appl_name"] or "",
-                    row["dlh_dest_q_name"] or "",
-                    row["total_length"] or 0,
-                    since,
-                    outcome,
-                )
-            )
+            profile.samples.append((message_of(row["browse_seq"], row, None), outcome))
 
 
 class _RuleFinder:
@@ -261,21 +213,14 @@ class _RuleFinder:
 def _outcomes(run: Run, taken: TakenSnapshot, ledger: Ledger, most: int) -> dict[int, _Ending]:
     """Return how the messages ended, by browse_seq; settled ones keep an earlier run's outcome."""
     found: dict[int, _Ending] = {}
-    for row in islice(_settled(taken.location), most):
+    batches = lake.settled_rows(taken.location, _SETTLED)
+    for row in islice((row for batch in batches for row in batch.to_pylist()), most):
         found[row["browse_seq"]] = (Outcome(row["outcome"]), row["rule"], False)
     for listed in islice(ledger.messages.listed(run.run_id), most):
         if listed.outcome is not None:
-            found[listed.browse_seq] = _ending(listed.outcome)
+            fact = listed.outcome
+            found[listed.browse_seq] = (fact.outcome, fact.rule, fact.is_only_dry_run)
     return found
-
-
-def _settled(location: str) -> Iterator[dict[str, Any]]:
-    for batch in lake.settled_rows(location, _SETTLED):
-        yield from batch.to_pylist()
-
-
-def _ending(fact: OutcomeFact) -> _Ending:
-    return fact.outcome, fact.rule, fact.is_only_dry_run
 
 
 def _count(names: Counter[str], name: str | None) -> None:

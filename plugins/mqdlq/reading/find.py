@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final
@@ -32,6 +32,9 @@ from mqdlq.reading.filters import (
     State,
     conditions_of,
 )
+from mqdlq.reading.outcome_files import FORMS, plain
+from mqdlq.reading.report.records import MessageFacts
+from mqdlq.reading.run_messages import ROW_COLUMNS, message_of
 from mqdlq.reasons import code_of, words_of
 from mqdlq.rules.wildcards import fits
 from mqdlq.words import CLASSES
@@ -43,38 +46,37 @@ COUNTED: Final = 10_000
 """A page counts the messages that its filter selects up to this number."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundMessage:
+RECORD: Final = (
+    *("handler", "queue_manager", "queue", "snapshot_id", "run_id", "browse_seq"),
+    *("message_key", "msg_id", "correl_id", "cls", "reason", "dest_q_name", "dest_q_mgr_name"),
+    *("cause_id", "application", "user", "format", "total_length", "persistence"),
+    *("put_at", "dead_lettered_at", "expires_at", "outcome", "why", "why_code"),
+    *("outcome_run_id", "outcome_at", "has_departed", "equals"),
+)
+"""The names of what CSV and JSON have of a message, in order."""
+_FIELDS: Final = {"application": "put_appl_name", "user": "user_identifier"}
+"""The fields of a message that have another name in `RECORD`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundMessage(MessageFacts):
     """A message in its newest full row, with what the ledger knows of it.
 
-    Identifiers are hexadecimal digits. `run_id` and `snapshot_id` are those of the row, and
-    `browse_seq` is its number there. `reason` is 0 and the destination "" without an MQDLH.
-    `format` is that of the message as it was put, `persistence` is MQMD.Persistence.
-    `outcome` is the last one, of the run `outcome_run_id`. `equals` counts messages on the queue
-    that have the same key.
+    `run_id` and `snapshot_id` are those of the row, and `browse_seq` is its number there.
+    `correl_id` is hexadecimal digits, `persistence` is MQMD.Persistence. `outcome` is the last one,
+    of the run `outcome_run_id`. `equals` counts messages on the queue that have the same key.
     """
 
+    cls: MessageClass
     handler: str
     queue_manager: str
     queue: str
     snapshot_id: str
     run_id: str
-    browse_seq: int
-    message_key: str
-    msg_id: str
     correl_id: str
-    cls: MessageClass
-    reason: int
-    dest_q_name: str
-    dest_q_mgr_name: str
     cause_id: str
-    application: str
-    user: str
-    format: str
-    total_length: int
     persistence: int | None
     put_at: datetime | None
-    dead_lettered_at: datetime | None
     expires_at: datetime | None
     outcome: Outcome | None
     why: str
@@ -85,11 +87,6 @@ class FoundMessage:
     equals: int
 
     @property
-    def since(self) -> datetime | None:
-        """When it was dead-lettered, or put if its MQDLH does not say."""
-        return self.dead_lettered_at or self.put_at
-
-    @property
     def why_dead(self) -> str:
         """Why it is a dead letter: its reason, or its class without a valid MQDLH."""
         is_dead_letter = self.cls is MessageClass.DEAD_LETTER
@@ -97,7 +94,7 @@ class FoundMessage:
 
     def as_record(self) -> dict[str, Any]:
         """Return it for CSV and JSON: times in ISO 8601, enumerations as their values."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return {name: plain(getattr(self, _FIELDS.get(name, name))) for name in RECORD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,25 +120,7 @@ class FoundPage:
     is_complete: bool = True
 
 
-COLUMNS: Final = (
-    "browse_seq",
-    "message_key",
-    "class",
-    "msg_id",
-    "correl_id",
-    "put_appl_name",
-    "user_identifier",
-    "format",
-    "dlh_format",
-    "dlh_reason",
-    "dlh_dest_q_name",
-    "dlh_dest_q_mgr_name",
-    "total_length",
-    "persistence",
-    "put_at",
-    "dead_lettered_at",
-    "expires_at",
-)
+COLUMNS: Final = (*ROW_COLUMNS, "correl_id", "persistence")
 """The columns of a snapshot that a `FoundMessage` has."""
 
 
@@ -149,29 +128,17 @@ def found_message(
     snapshot: KnownSnapshot, row: Mapping[str, Any], state: MessageState
 ) -> FoundMessage:
     """Return a row of a snapshot, with the state of its message."""
-    is_dead_letter = row["dlh_reason"] is not None
     return FoundMessage(
+        **message_of(row["browse_seq"], row, None).facts() | {"cls": MessageClass(row["class"])},
         handler=snapshot.handler,
         queue_manager=snapshot.queue_manager,
         queue=snapshot.queue,
         snapshot_id=snapshot.snapshot_id,
         run_id=snapshot.run_id,
-        browse_seq=row["browse_seq"],
-        message_key=row["message_key"].hex(),
-        msg_id=(row["msg_id"] or b"").hex(),
         correl_id=(row["correl_id"] or b"").hex(),
-        cls=MessageClass(row["class"]),
-        reason=row["dlh_reason"] or 0,
-        dest_q_name=row["dlh_dest_q_name"] or "",
-        dest_q_mgr_name=row["dlh_dest_q_mgr_name"] or "",
         cause_id=cause_of_row(row).cause_id,
-        application=row["put_appl_name"] or "",
-        user=row["user_identifier"] or "",
-        format=row["dlh_format" if is_dead_letter else "format"] or "",
-        total_length=row["total_length"],
         persistence=row["persistence"],
         put_at=row["put_at"],
-        dead_lettered_at=row["dead_lettered_at"],
         expires_at=row["expires_at"],
         outcome=state.outcome,
         why=words_of(state.why),
@@ -183,15 +150,16 @@ def found_message(
     )
 
 
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
+def found_file(form: str, messages: Iterable[FoundMessage]) -> Iterator[bytes]:
+    """Yield the parts of a file of messages; `form` is "csv" or "jsonl". It has no bodies."""
+    rest = (message.as_record() for message in messages)
+    return FORMS[form].write(RECORD, iter(lambda: list(islice(rest, _AT_ONCE)), []))
 
 
 # Find messages in the snapshots of handlers, and join what the ledger knows of them.
 #
 # A message is found in its newest full row. Compact rows need not be read: the full row of a
-# settled
-# message is in an earlier snapshot, which pruning keeps.
+# settled message is in an earlier snapshot, which pruning keeps.
 
 EXAMINED: Final = 20_000
 """How many messages a search by state looks at, if the ledger cannot narrow it."""

@@ -1,4 +1,4 @@
-"""Write outcomes as files, some rows at a time: those of a run to download, all for the history.
+"""Write messages as files, some rows at a time: to download, and all outcomes for the history.
 
 Spark has no driver for the ledger's database. It reads Parquet, which each export replaces.
 """
@@ -61,10 +61,10 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, slots=True)
 class FileForm:
-    """A form of a file: its type for browsers, and the function that writes rows as bytes."""
+    """A form of a file: its type for browsers, and what writes rows with these names as bytes."""
 
     media_type: str
-    write: Callable[[Iterator[list[dict[str, Any]]]], Iterator[bytes]]
+    write: Callable[[Sequence[str], Iterator[list[dict[str, Any]]]], Iterator[bytes]]
 
 
 def outcome_file(
@@ -74,7 +74,7 @@ def outcome_file(
 
     Ten thousand rows are in memory at a time. The file has no bodies.
     """
-    return FORMS[form].write(_records(run_id, messages, browse_seqs))
+    return FORMS[form].write(SCHEMA.names, _records(run_id, messages, browse_seqs))
 
 
 def _records(
@@ -90,44 +90,42 @@ def _record(run_id: str, row: OutcomeRow) -> dict[str, Any]:
     return {name: added.get(name, getattr(row, name, None)) for name in SCHEMA.names}
 
 
-def _csv(batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
+def _csv(names: Sequence[str], batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(SCHEMA.names)
+    writer.writerow(names)
     for records in batches:
-        writer.writerows([csv_cell(value) for value in record.values()] for record in records)
+        writer.writerows([_csv_cell(value) for value in record.values()] for record in records)
         yield text.getvalue().encode()
         text.seek(0)
         text.truncate()
     yield text.getvalue().encode()
 
 
-def csv_cell(value: object) -> str:
+def _csv_cell(value: object) -> str:
     """Return a value for a cell, in which a spreadsheet sees no formula.
 
     Control characters are visible, as everywhere else that people read.
     """
     if value is None or value == "":
         return ""
-    shown = visible(_plain(value)) if isinstance(value, str) else str(_plain(value))
+    shown = visible(plain(value)) if isinstance(value, str) else str(plain(value))
     return f"'{shown}" if isinstance(value, str) and shown.startswith(_FORMULA) else shown
 
 
-def _json_lines(batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
+def _json_lines(_names: Sequence[str], batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
     for records in batches:
-        lines = (json.dumps(_as_plain(record), ensure_ascii=False) for record in records)
+        rows = ({name: plain(value) for name, value in record.items()} for record in records)
+        lines = (json.dumps(row, ensure_ascii=False) for row in rows)
         yield "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
 
 
-def _as_plain(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in record.items()}
-
-
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a time in ISO 8601, and any other value as it is."""
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _parquet(batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
+def _parquet(_names: Sequence[str], batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
     sink = _Sink()
     with pq.ParquetWriter(pa.PythonFile(sink, "w"), SCHEMA) as writer:
         for records in batches:

@@ -224,7 +224,8 @@ def message_of(
         attempts=attempts,
         put_appl_name=row.get("put_appl_name") or "",
         user_identifier=row.get("user_identifier") or "",
-        format=row.get("dlh_format") or row.get("format") or "",
+        # Behind an MQDLH, MQMD.Format is that of the MQDLH itself, also if its own is blank.
+        format=row.get("format" if row.get("dlh_reason") is None else "dlh_format") or "",
         total_length=row.get("total_length") or 0,
         expires_at=row.get("expires_at"),
         **marks,

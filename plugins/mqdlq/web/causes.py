@@ -26,7 +26,6 @@ from mqdlq.reading.cause_profiles import (
     MOST_MESSAGES,
     NO_RULE,
     CauseProfile,
-    Expiry,
     SnapshotProfile,
     end_of_night,
     profile_causes,
@@ -378,7 +377,7 @@ def cause(request: Request, cause_id: str, sources: SourcesDep) -> HTMLResponse:
         endings=_endings(profile, state),
         sightings=row.history.sightings[-MOST_RUNS:][::-1],
         now=now,
-        expiries=_expiries(profile.expiry, now),
+        expiries=_expiries(profile.expiries, now),
         spark=(WIDTH, HEIGHT),
     )
 
@@ -396,12 +395,12 @@ def _endings(
     ]
 
 
-def _expiries(expiry: Expiry, now: datetime) -> list[tuple[str, int, str]]:
+def _expiries(expiries: Mapping[str, int], now: datetime) -> list[tuple[str, int, str]]:
     """Return words, messages and end of each time in which messages expire."""
     ends = (
-        ("In the next hour", expiry.hour, now + timedelta(hours=1)),
-        (f"Tonight (until {MORNING}:00 UTC)", expiry.night, end_of_night(now)),
-        ("In 24 hours", expiry.day, now + timedelta(days=1)),
+        ("In the next hour", expiries["hour"], now + timedelta(hours=1)),
+        (f"Tonight (until {MORNING}:00 UTC)", expiries["night"], end_of_night(now)),
+        ("In 24 hours", expiries["day"], now + timedelta(days=1)),
     )
     return [
         (words, messages, f"{end.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")

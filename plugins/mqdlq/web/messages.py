@@ -40,11 +40,12 @@ from mqdlq.reading.find import (
     count_messages,
     find_messages,
     find_row,
+    found_file,
     found_message,
     iterate_messages,
 )
-from mqdlq.reading.find_files import FORMS, found_file
 from mqdlq.reading.message import shown_headers, timeline, trace_link, traceparent_of
+from mqdlq.reading.outcome_files import FORMS
 from mqdlq.reading.page_paths import dag_of
 from mqdlq.rules import RulesTable, explain, parse, with_nuls_as_blanks
 from mqdlq.stages.run_options import RunOptions, read_rules
@@ -134,7 +135,7 @@ def search_file(
     found = iterate_messages(chosen, among, ledger=ledger, lake_root=lake_root)
     return Download(
         found_file(form, found),
-        media_type=FORMS[form][2],
+        media_type=FORMS[form].media_type,
         headers={"Content-Disposition": f'attachment; filename="messages.{form}"'},
     )
 

@@ -284,9 +284,9 @@ def test_hostile_names_act_nowhere(airflow: AirflowApp, world: World) -> None:
     pages = [admin.get(SEARCH, params={"handler": "names"}).text]
     for message in found:
         pages.append(admin.get(path_of(message)).text)
-        found_by_name = admin.get(SEARCH, params={"application": message.application}).text
+        found_by_name = admin.get(SEARCH, params={"application": message.put_appl_name}).text
         # The form has the name as it was typed.
-        pages.append(found_by_name.replace(html.escape(message.application), ""))
+        pages.append(found_by_name.replace(html.escape(message.put_appl_name), ""))
         pages.append(admin.post(path_of(message, "/body"), headers=FROM_PAGE).text)
 
     assert len(found) == len(HOSTILE)

@@ -13,7 +13,7 @@ from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
 from mqdlq.lake import remove_snapshot
 from mqdlq.model import Outcome, QueueKind
-from mqdlq.reading.cause_profiles import CauseProfile, Expiry, profile_causes
+from mqdlq.reading.cause_profiles import CauseProfile, profile_causes
 from tests.support.world import NOON, World
 
 RULES = "REASON(MQRC_Q_FULL) ACTION(RETRY)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)\n"
@@ -125,8 +125,8 @@ def test_senders_and_samples_are_those_of_the_messages(world: World) -> None:
 
     assert (dict(found.applications), dict(found.users)) == ({"billing": 3}, {"ann": 3})
     assert (dict(found.destinations), dict(found.formats)) == ({"PAYMENTS": 3}, {"MQSTR": 3})
-    assert [sample.application for sample in found.samples] == ["billing"] * 3
-    assert len({sample.message_key for sample in found.samples}) == 3
+    assert [sample.put_appl_name for sample, _ in found.samples] == ["billing"] * 3
+    assert len({sample.message_key for sample, _ in found.samples}) == 3
 
 
 def test_generated_queues_are_one_cause_with_several_destinations(world: World) -> None:
@@ -148,7 +148,7 @@ def test_expiry_is_counted_up_to_an_hour_the_morning_and_a_day(world: World) -> 
     found = profiles(world)[FULL]
 
     # It is noon: the night ends at 6:00, eighteen hours later.
-    assert found.expiry == Expiry(hour=1, night=2, day=3, later=1, never=1)
+    assert found.expiries == {"hour": 1, "night": 2, "day": 3, "later": 1, "never": 1}
 
 
 def test_no_more_messages_are_read_than_the_bound(world: World) -> None:

@@ -114,7 +114,7 @@ class MessageHistory:
     is_complete: bool
 
 
-class MessageFacts(Repository):
+class KnownMessages(Repository):
     """The keys, states and histories of the messages that runs have listed."""
 
     def complete(
