@@ -22,7 +22,7 @@ from mqdlq.ledger.tables.runs import Approval, Run
 from mqdlq.model import Action, AuditKind, Outcome
 from mqdlq.resources import Execution, Log
 from mqdlq.stages.execute import accept_plan
-from mqdlq.stages.execute.settled_messages import SettledList
+from mqdlq.stages.execute.settled_messages import UntouchedMessages
 from mqdlq.stages.run_options import WITHOUT_PERSON
 from mqdlq.words import count, name_causes, plan_in_words
 
@@ -178,7 +178,7 @@ def _describe_coverage(run: Run, plan: PlanDescription, ledger: Ledger) -> str:
     if run.named and snapshot is not None:
         others = snapshot.messages - plan.messages
     elif snapshot is not None:
-        for how, number in SettledList(snapshot.location).count_settled().items():
+        for how, number in UntouchedMessages(snapshot.location).count_settled().items():
             settled[how.outcome] += number
     return plan_in_words(plan.dispositions, settled, others)
 

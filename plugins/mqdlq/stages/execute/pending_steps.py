@@ -238,7 +238,8 @@ def skip_leased_messages(work: WorkList, execution: Execution) -> None:
         owner = owners.get(item.message.message_id, run.run_id)
         if owner != run.run_id and item.outcome is None:
             item.outcome = Outcome.LEASED_BY_RUN
-            facts.append(_build_leased_outcome(item, owner, now))
+            why, message_id = Why.LEASED(run_id=owner), item.message.message_id
+            facts.append(OutcomeFact(message_id, item.outcome, why, 0, "", "", "", now))
     ledger.outcomes.add(run.run_id, facts)
     if facts:
         execution.log.info("%d messages are skipped: another run leases them", len(facts))
@@ -257,13 +258,3 @@ def lease_until(moment: datetime | None, items: Sequence[WorkItem], execution: E
     ledger.messages.lease(run_id, sorted(held - ids), now)
     if moment is not None:
         ledger.messages.lease(run_id, sorted(ids), moment + LEASE_GRACE)
-
-
-def release_all_leases(execution: Execution) -> None:
-    """Release every lease of a run that has settled its account."""
-    lease_until(None, (), execution)
-
-
-def _build_leased_outcome(item: WorkItem, owner: str, now: datetime) -> OutcomeFact:
-    why = Why.LEASED(run_id=owner)
-    return OutcomeFact(0, "", "", "", Outcome.LEASED_BY_RUN, item.message.message_id, why, now)

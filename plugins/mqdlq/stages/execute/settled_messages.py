@@ -7,7 +7,6 @@ in the run, recorded by count. A settled message keeps its earlier outcome if a 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 
 from mqdlq.controls.work import WorkItem
 from mqdlq.lake import settled_rows, snapshot_rows
+from mqdlq.lake.schema import SETTLED
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader
 from mqdlq.ledger.snapshots import NewlySettled
@@ -36,22 +36,30 @@ class VanishedMessage:
     message_id: int
     browse_seq: int
     expires_at: datetime | None
+    settled: Settled
 
 
-class UntouchedMessages(ABC):
+class UntouchedMessages:
     """Messages of a run's snapshot with which the run does nothing.
 
-    A browse recognises them by their keys. Messages with equal keys are counted, since they are
-    indistinguishable.
+    These are the messages with compact rows, which earlier runs have settled. In a run for named
+    messages they are all others: other runs may move these in the meantime, so a browse need not
+    meet them. A browse recognises the messages by their keys. Messages with equal keys are counted,
+    since they are indistinguishable.
     """
 
-    def __init__(self, keys: list[bytes]) -> None:
-        self._keys = keys
+    def __init__(self, location: str, named: Collection[bytes] = ()) -> None:
+        self._rows: pa.Table | None = None  # None for messages that a run does not name
+        if named:
+            self._keys = [key for key in read_all_keys(location) if key not in named]
+        else:
+            batches = list(settled_rows(location))
+            self._rows = pa.Table.from_batches(batches) if batches else SETTLED.empty_table()
+            self._keys = self._rows["message_key"].to_pylist()
         self._not_yet_seen: Counter[bytes] = Counter()
         self.start_browse()
 
     def start_browse(self) -> None:
-        """Start a browse: no message is seen yet."""
         self._not_yet_seen = Counter(self._keys)
 
     def recognize(self, key: bytes) -> bool:
@@ -62,84 +70,39 @@ class UntouchedMessages(ABC):
         return True
 
     def mark_all_seen(self) -> None:
-        """Count all of them as seen."""
         self._not_yet_seen.clear()
 
     @property
-    @abstractmethod
     def is_complete(self) -> bool:
         """Whether the last browse met all messages that it had to meet."""
-
-    @abstractmethod
-    def count_settled(self) -> Counter[Ending]:
-        """Count all of them by their outcome."""
-
-    @abstractmethod
-    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Ending]]:
-        """Return the messages that the last browse had to meet and did not."""
-
-
-class UnselectedMessages(UntouchedMessages):
-    """The messages in the snapshot of a run for named messages that the run does not name.
-
-    Other runs may move them in the meantime, so a browse need not meet them.
-    """
-
-    is_complete = True
-
-    def __init__(self, location: str, named: Collection[bytes]) -> None:
-        super().__init__([key for key in read_all_keys(location) if key not in named])
-
-    def count_settled(self) -> Counter[Ending]:
-        """Count them all as not selected."""
-        return Counter({Ending(0, "", "", "", Outcome.NOT_SELECTED): len(self._keys)})
-
-    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Ending]]:
-        """Return an empty list: the run is not responsible for them."""
-        del run, ledger
-        return []
-
-
-class SettledList(UntouchedMessages):
-    """The messages with compact rows in one snapshot."""
-
-    def __init__(self, location: str) -> None:
-        batches = list(settled_rows(location))
-        self._rows = pa.Table.from_batches(batches) if batches else None
-        super().__init__(self._rows["message_key"].to_pylist() if self._rows else [])
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the last browse met all of them."""
-        return not +self._not_yet_seen
+        return self._rows is None or not +self._not_yet_seen
 
     def count_settled(self) -> Counter[Ending]:
         """Count all of them by their outcome."""
         if self._rows is None:
-            return Counter()
+            return Counter({Settled(Outcome.NOT_SELECTED, 0, "", "", ""): len(self._keys)})
         names = ["outcome", "rule", "action", "target_q", "target_q_mgr"]
         counted = self._rows.select(names).group_by(names).aggregate([([], "count_all")])
         return Counter({_read_settled(row): row["count_all"] for row in counted.to_pylist()})
 
-    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Ending]]:
-        """Return the messages that the last browse did not meet."""
-        waiting = +self._not_yet_seen
-        if not waiting or self._rows is None:
+    def find_missing(self, run: Run, ledger: Ledger) -> list[VanishedMessage]:
+        """Return the messages that the last browse had to meet and did not."""
+        if self._rows is None or self.is_complete:
             return []
-        wanted = pa.array(list(waiting), pa.binary())
-        rows = self._rows.filter(pc.is_in(self._rows["message_key"], wanted)).to_pylist()
-        ids: dict[tuple[bytes, int], int] = {}
+        waiting = +self._not_yet_seen
         keys = list(waiting)
+        wanted = pc.is_in(self._rows["message_key"], pa.array(keys, pa.binary()))
+        ids: dict[tuple[bytes, int], int] = {}
         for start in range(0, len(keys), _BATCH_SIZE):
             ids |= ledger.messages.ids(run, keys[start : start + _BATCH_SIZE])
         found = []
-        for row in reversed(rows):  # of equal messages, the last are missing
+        for row in reversed(self._rows.filter(wanted).to_pylist()):
             key = row["message_key"]
-            if waiting[key] > 0:
+            if waiting[key] > 0:  # of equal messages, the last are missing
                 waiting[key] -= 1
-                message_id = ids[key, row["occurrence"]]
-                vanished = VanishedMessage(message_id, row["browse_seq"], row["expires_at"])
-                found.append((vanished, _read_settled(row)))
+                id_ = ids[key, row["occurrence"]]
+                seq, expires_at = row["browse_seq"], row["expires_at"]
+                found.append(VanishedMessage(id_, seq, expires_at, _read_settled(row)))
         return found
 
 

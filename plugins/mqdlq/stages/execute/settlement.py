@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from typing import Any
 
-from mqdlq.controls.registry import ControlChain, browsed_length, open_controls
+from mqdlq.controls.registry import browsed_length, open_controls
 from mqdlq.controls.repair.changes import describe_changes
 from mqdlq.controls.settings import read_controls
-from mqdlq.controls.work import WorkItem, WorkList
+from mqdlq.controls.work import WorkItem
 from mqdlq.errors import AccountError, ExecutionError
 from mqdlq.lake import read_manifest, snapshot_rows
 from mqdlq.ledger.messages import BrowseOrderReader
-from mqdlq.ledger.tables.messages import Attempt, Ending, OutcomeFact
+from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
 from mqdlq.ledger.tables.runs import Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, Destination, Disposition, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor
@@ -29,12 +29,10 @@ from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies
 from mqdlq.stages.execute.attempt_recorder import BACKED_OUT
 from mqdlq.stages.execute.pending_steps import (
     find_reason_not_to_act,
+    lease_until,
     load_work_list,
-    release_all_leases,
 )
 from mqdlq.stages.execute.settled_messages import (
-    SettledList,
-    UnselectedMessages,
     UntouchedMessages,
     VanishedMessage,
     newly_settled,
@@ -44,6 +42,9 @@ from mqdlq.words import STATES
 
 SECOND_BROWSE_DELAY_S = 5.0
 """How long to wait before the second browse for messages that vanished."""
+
+ExplainFailure = Callable[[Attempt], Reason | str]
+"""Returns what the reason of a failed attempt means, and where to look."""
 
 
 def settle(execution: Execution, next_pass_at: datetime | None = None) -> Counter[Outcome]:
@@ -56,27 +57,20 @@ def settle(execution: Execution, next_pass_at: datetime | None = None) -> Counte
     AccountError if the account does not add up; the ledger then holds what was found.
     """
     run, ledger = execution.run, execution.ledger
-    snapshot = _find_snapshot(execution)
-    work = load_work_list(run, ledger, execution.lake_root)
-    untouched = (
-        UnselectedMessages(snapshot.location, run.named)
-        if run.named
-        else SettledList(snapshot.location)
-    )
-    controls = open_controls(execution)
-    sighting, readers = _find_present_messages(execution, work, untouched, snapshot, controls)
-    missing = _find_missing(execution, untouched)
-    findings = _gather_findings(execution, work, missing, readers)
-    controls.hold_all(work)
-    ledger.outcomes.add(run.run_id, explain_outcomes(execution, work, snapshot.location, findings))
-    _book_untouched(execution, untouched, missing, findings)
-    _record_settled(execution, work, snapshot.snapshot_id)
+    settlement = _Settlement(execution)
+    sighting = settlement.find_present_messages()
+    is_booked = bool(ledger.settled.outcomes(run.run_id))
+    missing = [] if is_booked else settlement.untouched.find_missing(run, ledger)
+    settlement.gather_facts(missing)
+    ledger.outcomes.add(run.run_id, settlement.explain_outcomes())
+    settlement.book_untouched(missing)
+    settlement.record_settled()
     if ledger.accounts.of_run(run.run_id) is None:
         may_hold = read_controls(run.controls).hold_for_a_time
         due_at = next_pass_at if may_hold else None
         ledger.accounts.record(run.run_id, replace(sighting, next_pass_at=due_at))
-    release_all_leases(execution)
-    return _check_account(execution, snapshot.messages, sighting)
+    lease_until(None, (), execution)
+    return _check_account(execution, settlement.snapshot.messages, sighting)
 
 
 def _find_snapshot(execution: Execution) -> TakenSnapshot:
@@ -96,43 +90,6 @@ def _find_snapshot(execution: Execution) -> TakenSnapshot:
             " tasks after it",
         )
     return snapshot
-
-
-def _gather_findings(
-    execution: Execution,
-    work: WorkList,
-    missing: Sequence[tuple[VanishedMessage, Ending]],
-    readers: int,
-) -> Findings:
-    """Find out what other runs did with the messages, and what keeps this run from acting."""
-    run, ledger = execution.run, execution.ledger
-    # Intended moves are read first: a move confirmed in between then shows as departed.
-    being_moved = {
-        a.message_id: a.run_id for a in ledger.attempts.intended(run.queue_manager, run.queue)
-    }
-    elsewhere = ledger.messages.departed_elsewhere(
-        run.run_id, [one.message_id for one, _ in missing]
-    )
-    work.mark_moved_elsewhere(elsewhere)
-    return Findings(
-        departed_elsewhere=elsewhere,
-        being_moved=being_moved,
-        readers=readers,
-        has_lost_time=ledger.epochs.lost_since(run.started_at) is not None,
-        blocked=find_blocked_destinations(execution, work) if run.hold_while_blocked else {},
-        reason_not_to_act=find_reason_not_to_act(run, ledger),
-        at=execution.clock(),
-    )
-
-
-def _record_settled(execution: Execution, work: WorkList, snapshot_id: str) -> None:
-    """Record the messages that later runs may skip."""
-    run, ledger = execution.run, execution.ledger
-    if run.has_given_action:
-        return
-    listed = ledger.messages.listed(run.run_id)
-    booked = BrowseOrderReader((one.browse_seq, one.outcome) for one in listed)
-    ledger.settled.record(run.run_id, snapshot_id, newly_settled(work.items, booked, run))
 
 
 def _check_account(execution: Execution, messages: int, sighting: Sighting) -> Counter[Outcome]:
@@ -155,226 +112,248 @@ def _check_account(execution: Execution, messages: int, sighting: Sighting) -> C
     return counted
 
 
-def _find_present_messages(
-    execution: Execution,
-    work: WorkList,
-    untouched: UntouchedMessages,
-    snapshot: TakenSnapshot,
-    controls: ControlChain,
-) -> tuple[Sighting, int]:
-    """Find out which of the run's messages are on the queue now, and how many handles read from it.
+class _Settlement:
+    """The messages of a run, where the last browse found them, and what else is known of them.
 
-    If there was nothing to do, the snapshot itself was the last browse.
-    """
-    run, ledger = execution.run, execution.ledger
-    earlier = ledger.accounts.of_run(run.run_id)
-    no_full_rows = read_manifest(snapshot.location).full == 0
-    if no_full_rows and ledger.plans.of_run(run.run_id) is None and earlier is None:
-        untouched.mark_all_seen()
-        return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at), 0
-    sighting, readers = _browse_once(execution, work, untouched, controls)
-    is_complete = untouched.is_complete or earlier is not None
-    if any(item.outcome is None and not item.was_seen for item in work.items) or not is_complete:
-        # A missing message may have been in a unit of work that has been backed out since.
-        execution.sleep(SECOND_BROWSE_DELAY_S)
-        sighting, readers = _browse_once(execution, work, untouched, controls)
-    return sighting, readers
-
-
-def _find_missing(
-    execution: Execution, untouched: UntouchedMessages
-) -> list[tuple[VanishedMessage, Ending]]:
-    """Return the settled messages that the last browse did not meet, unless they are recorded."""
-    run, ledger = execution.run, execution.ledger
-    is_booked = ledger.settled.outcomes(run.run_id)
-    return [] if is_booked else untouched.find_missing(run, ledger)
-
-
-def _book_untouched(
-    execution: Execution,
-    untouched: UntouchedMessages,
-    missing: Sequence[tuple[VanishedMessage, Ending]],
-    findings: Findings,
-) -> None:
-    """Record the messages with which the run did nothing, once, by count.
-
-    A settled message that the browse did not meet is recorded individually, and belongs to the
-    run's own messages from then on.
-    """
-    run, ledger = execution.run, execution.ledger
-    if ledger.settled.outcomes(run.run_id):
-        return
-    booked = ledger.outcomes.of_run(run.run_id) if missing else {}
-    vanished = []
-    for one, settled in missing:
-        if one.message_id not in booked:
-            outcome, why = explain_vanished_message(one.message_id, one.expires_at, findings)
-            fact = OutcomeFact(0, "", "", "", outcome, one.message_id, why, findings.at)
-            vanished.append((one.browse_seq, settled.outcome.disposition, fact))
-    counts = untouched.count_settled() - Counter(settled for _, settled in missing)
-    ledger.settled.book(run.run_id, counts, vanished, findings.at)
-
-
-def _browse_once(
-    execution: Execution, work: WorkList, untouched: UntouchedMessages, controls: ControlChain
-) -> tuple[Sighting, int]:
-    """Browse the queue, mark the messages that are met, and count the handles that read from it."""
-    run = execution.run
-    untouched.start_browse()
-    # A message restored in the meantime is a new arrival; the next run handles it.
-    restored = execution.ledger.restorations.put_back(run.run_id)
-    departed = {
-        item.message.message_key
-        for item in work.items
-        if item.outcome in DEPARTED and item.message.message_id not in restored
-    }
-    met: Counter[str] = Counter()
-    with connect(execution.settings) as queue_manager:
-        constants = queue_manager.client.CMQC
-        readers = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
-        queue = queue_manager.open(run.queue, constants.MQOO_BROWSE)
-        try:
-            cursor = BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
-            for sighted in controls.observe_settling(work, cursor):
-                if sighted.item is not None or untouched.recognize(sighted.key):
-                    met["seen"] += 1
-                elif sighted.key in departed:
-                    met["returned"] += 1
-                else:
-                    met["arrived"] += 1
-        finally:
-            queue_manager.close(queue)
-        then = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
-    sighting = Sighting(
-        met.total(), met["seen"], met["returned"], met["arrived"], execution.clock()
-    )
-    return sighting, max(readers, then)
-
-
-ExplainFailure = Callable[[Attempt], Reason | str]
-"""Returns what the reason of a failed attempt means, and where to look."""
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """Facts about a run's messages that the work list does not hold, by message id.
-
-    `departed_elsewhere` and `being_moved` name the other run. `readers` counts the handles that had
-    the queue open for input around the last browse. `has_lost_time` says that the ledger was
-    restored from an older copy since the run began.
+    `departed_elsewhere` and `being_moved` name the other run by message id. `readers` counts the
+    handles that had the queue open for input around the last browse. `has_lost_time` says that the
+    ledger was restored from an older copy since the run began. `blocked` has the reasons why
+    destinations accept no puts, if the handler holds attempts then.
     """
 
-    departed_elsewhere: Mapping[int, str]
-    being_moved: Mapping[int, str]
-    readers: int
-    has_lost_time: bool
-    blocked: Mapping[Destination | None, int]
-    reason_not_to_act: Reason | None
-    at: datetime
+    def __init__(self, execution: Execution) -> None:
+        run, ledger = execution.run, execution.ledger
+        self._execution, self._run, self._ledger = execution, run, ledger
+        self.snapshot = _find_snapshot(execution)
+        location = self.snapshot.location
+        self._work = load_work_list(run, ledger, execution.lake_root)
+        self.untouched = UntouchedMessages(location, run.named)
+        self._controls = open_controls(execution)
+        self._readers = 0
+        self._departed_elsewhere: Mapping[int, str] = {}
+        self._being_moved: Mapping[int, str] = {}
+        self._has_lost_time = False
+        self._blocked: Mapping[Destination | None, int] = {}
+        self._reason_not_to_act: Reason | None = None
+        self._at = self.snapshot.taken_at
 
+    def find_present_messages(self) -> Sighting:
+        """Find out which of the run's messages are on the queue now.
 
-def explain_outcomes(
-    execution: Execution, work: WorkList, location: str, findings: Findings
-) -> Iterator[OutcomeFact]:
-    """Yield the outcomes of the messages that have none yet.
+        If there was nothing to do, the snapshot itself was the last browse.
+        """
+        snapshot, earlier = self.snapshot, self._ledger.accounts.of_run(self._run.run_id)
+        no_full_rows = read_manifest(snapshot.location).full == 0
+        has_plan = self._ledger.plans.of_run(self._run.run_id) is not None
+        if no_full_rows and not has_plan and earlier is None:
+            self.untouched.mark_all_seen()
+            return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at)
+        sighting = self._browse_once()
+        is_complete = self.untouched.is_complete or earlier is not None
+        vanished = (item.outcome is None and not item.was_seen for item in self._work.items)
+        if any(vanished) or not is_complete:
+            # A missing message may have been in a unit of work that has been backed out since.
+            self._execution.sleep(SECOND_BROWSE_DELAY_S)
+            sighting = self._browse_once()
+        return sighting
 
-    The work list, the attempts and the snapshot's rows are all read in browse order.
-    """
-    columns = ["browse_seq", "expires_at", "problem"]
-    rows = BrowseOrderReader((row["browse_seq"], row) for row in snapshot_rows(location, columns))
-    attempts = BrowseOrderReader(execution.ledger.attempts.in_browse_order(execution.run.run_id))
-    if not findings.reason_not_to_act:
-        _withhold_without_copy(execution, work)
-    with _open_failure_explanations(execution, work) as advice:
-        for item in work.items:
-            if item.outcome is None:
-                tried = attempts.rows_for(item.message.browse_seq)
-                row = next(iter(rows.rows_for(item.message.browse_seq)), {})
-                yield _explain_outcome(item, tried[-1] if tried else None, row, findings, advice)
-
-
-def _withhold_without_copy(execution: Execution, work: WorkList) -> None:
-    """Say why each message stays that no control holds, and whose step needs an archive copy.
-
-    A control may have held it in the last pass, after its copy was archived.
-    """
-    waiting = [
-        item
-        for item in work.items
-        if item.was_seen and item.hold is None and item.due_step
-        if needs_copy(item.due_step, execution.run)
-    ]
-    recorded = execution.ledger.archive.digests(execution.run.run_id) if waiting else {}
-    copies = read_recorded_copies(execution, recorded) if recorded else {}
-    for item in waiting:
-        if item.message.message_id not in copies:
-            item.withheld_reason = Why.NO_ARCHIVE_COPY()
-        elif item.attempts_made == 0:
-            item.withheld_reason = Why.NOT_MOVED()
-
-
-@contextmanager
-def _open_failure_explanations(execution: Execution, work: WorkList) -> Iterator[ExplainFailure]:
-    """Yield a function that explains a failed attempt; it connects when it first has to."""
-    with ExitStack() as stack:
-
-        @cache
-        def destinations() -> Destinations:
-            return Destinations(stack.enter_context(connect(execution.settings)), 1)
-
-        @cache
-        def explain_group(unit: str) -> Reason:
-            made = execution.ledger.attempts.of_unit(unit)
-            failed = next(attempt for attempt in made if attempt.mqrc != BACKED_OUT)
-            (number,) = (
-                item.message.browse_seq
-                for item in work.items
-                if item.message.message_id == failed.message_id
-            )
-            return Why.OTHER_OF_GROUP_FAILED(number=number, mqrc=failed.mqrc)
-
-        def explain(attempt: Attempt) -> Reason | str:
-            if attempt.mqrc == BACKED_OUT:
-                return explain_group(attempt.unit)
-            destination = attempt.target_q, attempt.target_q_mgr
-            return destinations().explain_failure(destination, attempt.mqrc)
-
-        yield explain
-
-
-def _explain_outcome(
-    item: WorkItem,
-    last: Attempt | None,
-    row: Mapping[str, Any],
-    findings: Findings,
-    advice: ExplainFailure,
-) -> OutcomeFact:
-    if item.is_in_doubt and not item.was_seen:
-        outcome, why = Outcome.UNKNOWN, Why.IN_DOUBT()
-    elif not item.was_seen:
-        outcome, why = explain_vanished_message(
-            item.message.message_id, row["expires_at"], findings
+    def _browse_once(self) -> Sighting:
+        """Browse the queue, mark the messages that are met, and count the queue's readers."""
+        run, execution = self._run, self._execution
+        self.untouched.start_browse()
+        # A message restored in the meantime is a new arrival; the next run handles it.
+        restored = self._ledger.restorations.put_back(run.run_id)
+        departed = {
+            item.message.message_key
+            for item in self._work.items
+            if item.outcome in DEPARTED and item.message.message_id not in restored
+        }
+        met: Counter[str] = Counter()
+        with connect(execution.settings) as queue_manager:
+            constants = queue_manager.client.CMQC
+            readers = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
+            queue = queue_manager.open(run.queue, constants.MQOO_BROWSE)
+            try:
+                cursor = BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
+                for sighted in self._controls.observe_settling(self._work, cursor):
+                    if sighted.item is not None or self.untouched.recognize(sighted.key):
+                        met["seen"] += 1
+                    elif sighted.key in departed:
+                        met["returned"] += 1
+                    else:
+                        met["arrived"] += 1
+            finally:
+                queue_manager.close(queue)
+            then = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
+        self._readers = max(readers, then)
+        return Sighting(
+            met.total(), met["seen"], met["returned"], met["arrived"], execution.clock()
         )
-    elif item.message.disposition is Disposition.UNPROCESSABLE:
-        outcome, why = Outcome.UNPROCESSABLE, Why.UNPROCESSABLE(problem=row["problem"])
-    elif item.message.disposition is Disposition.UNMATCHED:
-        outcome, why = Outcome.UNMATCHED, Why.NO_RULE_MATCHES()
-    elif findings.reason_not_to_act:
-        outcome, why = Outcome.NOT_ATTEMPTED, _explain_inaction(item, findings.reason_not_to_act)
-    else:
-        blocked = findings.blocked.get(_find_destination(item), 0)
-        outcome, why = _explain_planned_message(item, last, blocked, advice)
-    step = item.step
-    return OutcomeFact(
-        message_id=item.message.message_id,
-        outcome=outcome,
-        why=why,
-        rule=step.rule if step else last.rule if last else 0,
-        action=step.action.value if step else last.action.value if last else "",
-        target_q=step.target_q if step else last.target_q if last else "",
-        target_q_mgr=step.target_q_mgr if step else last.target_q_mgr if last else "",
-        at=findings.at,
-    )
+
+    def gather_facts(self, missing: Sequence[VanishedMessage]) -> None:
+        """Find out what other runs did with the messages, and what keeps this run from acting."""
+        run, ledger = self._run, self._ledger
+        # Intended moves are read first: a move confirmed in between then shows as departed.
+        intended = ledger.attempts.intended(run.queue_manager, run.queue)
+        self._being_moved = {attempt.message_id: attempt.run_id for attempt in intended}
+        self._departed_elsewhere = ledger.messages.departed_elsewhere(
+            run.run_id, [one.message_id for one in missing]
+        )
+        self._work.mark_moved_elsewhere(self._departed_elsewhere)
+        self._has_lost_time = ledger.epochs.lost_since(run.started_at) is not None
+        if run.hold_while_blocked:
+            wanted = {_find_destination(item) for item in self._work.items if item.is_due}
+            with connect(self._execution.settings) as queue_manager:
+                known = Destinations(queue_manager, 1)
+                self._blocked = {to: known.find_blocking_reason(to) for to in wanted}
+        self._reason_not_to_act = find_reason_not_to_act(run, ledger)
+        self._at = self._execution.clock()
+        self._controls.hold_all(self._work)
+
+    def book_untouched(self, missing: Sequence[VanishedMessage]) -> None:
+        """Record the messages with which the run did nothing, once, by count.
+
+        A settled message that the browse did not meet is recorded individually, and belongs to the
+        run's own messages from then on.
+        """
+        if self._ledger.settled.outcomes(self._run.run_id):
+            return
+        booked = self._ledger.outcomes.of_run(self._run.run_id) if missing else {}
+        vanished = []
+        for one in missing:
+            if one.message_id not in booked:
+                explained = self._explain_vanished_message(one.message_id, one.expires_at)
+                fact = OutcomeFact(one.message_id, *explained, 0, "", "", "", self._at)
+                vanished.append((one.browse_seq, one.settled.outcome.disposition, fact))
+        counts = self.untouched.count_settled() - Counter(one.settled for one in missing)
+        self._ledger.settled.book(self._run.run_id, counts, vanished, self._at)
+
+    def record_settled(self) -> None:
+        """Record the messages that later runs may skip."""
+        run, ledger = self._run, self._ledger
+        if run.has_given_action:
+            return
+        listed = ledger.messages.listed(run.run_id)
+        booked = BrowseOrderReader((one.browse_seq, one.outcome) for one in listed)
+        found = newly_settled(self._work.items, booked, run)
+        ledger.settled.record(run.run_id, self.snapshot.snapshot_id, found)
+
+    def explain_outcomes(self) -> Iterator[OutcomeFact]:
+        """Yield the outcomes of the messages that have none yet.
+
+        The work list, the attempts and the snapshot's rows are all read in browse order.
+        """
+        columns = ["browse_seq", "expires_at", "problem"]
+        found = snapshot_rows(self.snapshot.location, columns)
+        rows = BrowseOrderReader((row["browse_seq"], row) for row in found)
+        made = self._ledger.attempts.in_browse_order(self._run.run_id)
+        attempts = BrowseOrderReader(made)
+        if not self._reason_not_to_act:
+            self._withhold_without_copy()
+        with self._open_failure_explanations() as advice:
+            for item in self._work.items:
+                if item.outcome is None:
+                    tried = attempts.rows_for(item.message.browse_seq)
+                    row = next(iter(rows.rows_for(item.message.browse_seq)), {})
+                    yield self._explain_outcome(item, tried[-1] if tried else None, row, advice)
+
+    def _withhold_without_copy(self) -> None:
+        """Say why each message stays that no control holds, and whose step needs an archive copy.
+
+        A control may have held it in the last pass, after its copy was archived.
+        """
+        waiting = [
+            item
+            for item in self._work.items
+            if item.was_seen and item.hold is None and item.due_step
+            if needs_copy(item.due_step, self._run)
+        ]
+        recorded = self._ledger.archive.digests(self._run.run_id) if waiting else {}
+        copies = read_recorded_copies(self._execution, recorded) if recorded else {}
+        for item in waiting:
+            if item.message.message_id not in copies:
+                item.withheld_reason = Why.NO_ARCHIVE_COPY()
+            elif item.attempts_made == 0:
+                item.withheld_reason = Why.NOT_MOVED()
+
+    @contextmanager
+    def _open_failure_explanations(self) -> Iterator[ExplainFailure]:
+        """Yield a function that explains a failed attempt; it connects when it first has to."""
+        with ExitStack() as stack:
+
+            @cache
+            def destinations() -> Destinations:
+                return Destinations(stack.enter_context(connect(self._execution.settings)), 1)
+
+            @cache
+            def explain_group(unit: str) -> Reason:
+                made = self._ledger.attempts.of_unit(unit)
+                failed = next(attempt for attempt in made if attempt.mqrc != BACKED_OUT)
+                (number,) = (
+                    item.message.browse_seq
+                    for item in self._work.items
+                    if item.message.message_id == failed.message_id
+                )
+                return Why.OTHER_OF_GROUP_FAILED(number=number, mqrc=failed.mqrc)
+
+            def explain(attempt: Attempt) -> Reason | str:
+                if attempt.mqrc == BACKED_OUT:
+                    return explain_group(attempt.unit)
+                destination = attempt.target_q, attempt.target_q_mgr
+                return destinations().explain_failure(destination, attempt.mqrc)
+
+            yield explain
+
+    def _explain_outcome(
+        self, item: WorkItem, last: Attempt | None, row: Mapping[str, Any], advice: ExplainFailure
+    ) -> OutcomeFact:
+        message, disposition = item.message, item.message.disposition
+        if item.is_in_doubt and not item.was_seen:
+            outcome, why = Outcome.UNKNOWN, Why.IN_DOUBT()
+        elif not item.was_seen:
+            explained = self._explain_vanished_message(message.message_id, row["expires_at"])
+            outcome, why = explained
+        elif disposition is Disposition.UNPROCESSABLE:
+            outcome, why = Outcome.UNPROCESSABLE, Why.UNPROCESSABLE(problem=row["problem"])
+        elif disposition is Disposition.UNMATCHED:
+            outcome, why = Outcome.UNMATCHED, Why.NO_RULE_MATCHES()
+        elif self._reason_not_to_act:
+            outcome = Outcome.NOT_ATTEMPTED
+            why = _explain_inaction(item, self._reason_not_to_act)
+        else:
+            blocked = self._blocked.get(_find_destination(item), 0)
+            outcome, why = _explain_planned_message(item, last, blocked, advice)
+        decided = item.step or last
+        return OutcomeFact(
+            message_id=message.message_id,
+            outcome=outcome,
+            why=why,
+            rule=decided.rule if decided else 0,
+            action=decided.action.value if decided else "",
+            target_q=decided.target_q if decided else "",
+            target_q_mgr=decided.target_q_mgr if decided else "",
+            at=self._at,
+        )
+
+    def _explain_vanished_message(
+        self, message_id: int, expires_at: datetime | None
+    ) -> tuple[Outcome, Reason]:
+        """Explain a message that is no longer on the queue, although this run did not move it.
+
+        A message got within an open unit of work is invisible; the MQI cannot distinguish it from a
+        message that is gone. While no handle has the queue open for input, such a unit is unlikely.
+        """
+        if other := self._departed_elsewhere.get(message_id):
+            return Outcome.LEASED_BY_RUN, Why.HANDLED_BY_RUN(run_id=other)
+        if other := self._being_moved.get(message_id):
+            return Outcome.LEASED_BY_RUN, Why.BEING_MOVED(run_id=other)
+        if self._has_lost_time:
+            return Outcome.UNKNOWN, Why.TIME_LOST()
+        if expires_at is not None and expires_at <= self._at:
+            return Outcome.EXPIRED, Why.EXPIRED(at=expires_at)
+        if self._readers:
+            return Outcome.UNKNOWN, Why.INVISIBLE(handles=self._readers)
+        return Outcome.TAKEN, Why.TAKEN()
 
 
 def _explain_inaction(item: WorkItem, why: Reason) -> Reason:
@@ -387,28 +366,6 @@ def _explain_inaction(item: WorkItem, why: Reason) -> Reason:
     if item.changes:
         return Why.WOULD_BE_REPAIRED(why=why, changes=describe_changes(item.changes))
     return why
-
-
-def explain_vanished_message(
-    message_id: int, expires_at: datetime | None, findings: Findings
-) -> tuple[Outcome, Reason]:
-    """Explain a message that is no longer visible on the queue, although this run did not move it.
-
-    A message got within an open unit of work is invisible; the MQI cannot distinguish it from a
-    message that is gone. While no handle has the queue open for input, such a unit is unlikely.
-    """
-    if message_id in findings.departed_elsewhere:
-        other = findings.departed_elsewhere[message_id]
-        return Outcome.LEASED_BY_RUN, Why.HANDLED_BY_RUN(run_id=other)
-    if message_id in findings.being_moved:
-        return Outcome.LEASED_BY_RUN, Why.BEING_MOVED(run_id=findings.being_moved[message_id])
-    if findings.has_lost_time:
-        return Outcome.UNKNOWN, Why.TIME_LOST()
-    if expires_at is not None and expires_at <= findings.at:
-        return Outcome.EXPIRED, Why.EXPIRED(at=expires_at)
-    if findings.readers:
-        return Outcome.UNKNOWN, Why.INVISIBLE(handles=findings.readers)
-    return Outcome.TAKEN, Why.TAKEN()
 
 
 def _explain_planned_message(
@@ -453,16 +410,6 @@ def _explain_attempt(attempt: Attempt | None, advice: ExplainFailure) -> Reason:
     if not attempt.mqrc:
         return Why.ATTEMPT_ENDED(target=to, state=STATES[attempt.state])
     return Why.PUT_FAILED(target=to, mqrc=attempt.mqrc, advice=advice(attempt))
-
-
-def find_blocked_destinations(
-    execution: Execution, work: WorkList
-) -> dict[Destination | None, int]:
-    """Return the destinations of due messages that accept no puts now, with the reasons."""
-    wanted = {_find_destination(item) for item in work.items if item.is_due}
-    with connect(execution.settings) as queue_manager:
-        known = Destinations(queue_manager, 1)
-        return {destination: known.find_blocking_reason(destination) for destination in wanted}
 
 
 def _find_destination(item: WorkItem) -> Destination | None:

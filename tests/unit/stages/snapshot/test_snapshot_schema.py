@@ -13,7 +13,7 @@ from mqdlq.directories import PROJECT
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
 from mqdlq.ledger.tables.messages import Ending
 from mqdlq.model import Outcome
-from mqdlq.stages.execute.settled_messages import SettledList
+from mqdlq.stages.execute.settled_messages import UntouchedMessages
 from tests.support.world import World
 
 VERSION_1 = PROJECT / "tests" / "corpus" / "snapshots" / "version-1"
@@ -83,10 +83,10 @@ def test_the_settled_messages_of_the_first_version_are_still_read() -> None:
     manifest = lake.read_manifest(str(SETTLED_1))
 
     assert (manifest.schema_version, manifest.full, manifest.settled) == (1, 1, 3)
-    assert SettledList(str(SETTLED_1)).count_settled() == {
-        Ending(2, "IGNORE", "", "", Outcome.LEFT_BY_RULE): 1,
-        Ending(0, "", "", "", Outcome.UNMATCHED): 1,
-        Ending(0, "", "", "", Outcome.UNPROCESSABLE): 1,
+    assert UntouchedMessages(str(SETTLED_1)).count_settled() == {
+        Settled(Outcome.LEFT_BY_RULE, 2, "IGNORE", "", ""): 1,
+        Settled(Outcome.UNMATCHED, 0, "", "", ""): 1,
+        Settled(Outcome.UNPROCESSABLE, 0, "", "", ""): 1,
     }
     rows = lake.whole_rows(str(SETTLED_1), ["browse_seq"])
     assert sorted(row["browse_seq"] for row in rows) == [1, 2, 3, 4]
