@@ -5,20 +5,20 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from mqdlq.constants import MQRC, reason_text
-from mqdlq.controls.work import Planned, PlannedAttempt
+from mqdlq.controls.registry import ControlChain
+from mqdlq.controls.work import Planned, PlannedAttempt, WorkItem
 from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
-from mqdlq.model import Action, AttemptState, Destination, Outcome, WorkNumber
+from mqdlq.model import Action, AttemptState, Destination, Outcome, Step, WorkNumber
 from mqdlq.mqi.client import printable_name
 from mqdlq.mqi.state_queue import Marker
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
-from mqdlq.stages.execute.dead_letters import decode_dead_letter_header, repeats_recorded_failure
 
 BACKED_OUT = MQRC["MQRC_BACKED_OUT"]
 MAX_UNWRITTEN_FAILURES = 500
@@ -34,71 +34,83 @@ ExplainFailure = Callable[[Destination | None, int], str]
 """Returns what the reason of a failed put to a destination means, or ""."""
 
 
+def build_outcome(
+    message_id: int, outcome: Outcome, why: Reason, decided: Step | Attempt | None, at: datetime
+) -> OutcomeFact:
+    """Return the outcome of a message; `decided` is the step or the attempt that led to it."""
+    if decided is None:
+        return OutcomeFact(message_id, outcome, why, 0, "", "", "", at)
+    target = decided.target_q, decided.target_q_mgr
+    return OutcomeFact(message_id, outcome, why, decided.rule, decided.action.value, *target, at)
+
+
 def build_success_outcome(attempt: Attempt, how: Reason | None = None) -> OutcomeFact:
     """Return the outcome of a confirmed attempt; `how` replaces the usual reason."""
-    return OutcomeFact(
-        message_id=attempt.message_id,
-        outcome=_SUCCESS_OUTCOMES[attempt.action],
-        why=how or Why.ATTEMPT(number=attempt.attempt_no),
-        rule=attempt.rule,
-        action=attempt.action.value,
-        target_q=attempt.target_q,
-        target_q_mgr=attempt.target_q_mgr,
-        at=attempt.at,
+    outcome, why = _SUCCESS_OUTCOMES[attempt.action], how or Why.ATTEMPT(number=attempt.attempt_no)
+    return build_outcome(attempt.message_id, outcome, why, attempt, attempt.at)
+
+
+def build_attempt(
+    item: WorkItem,
+    step: Step,
+    number: int,
+    state: AttemptState,
+    *,
+    unit: str,
+    run_id: str,
+    plan_id: str,
+    at: datetime,
+    reason: int = 0,
+) -> Attempt:
+    """Return the attempt of this number to take a step of an item."""
+    return Attempt(
+        unit=unit,
+        run_id=run_id,
+        plan_id=plan_id,
+        message_id=item.message.message_id,
+        message_key=item.message.message_key,
+        rule=step.rule,
+        attempt_no=number,
+        action=step.action,
+        target_q=step.target_q,
+        target_q_mgr=step.target_q_mgr,
+        state=state,
+        mqrc=reason,
+        at=at,
+        cause_id=item.cause_id,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MovedMessages:
-    """The latest moves of a run by its plan, in the rows of `Marker.moved`."""
-
-    rows: tuple[tuple[Any, ...], ...] = ()
-
-    @classmethod
-    def of_markers(cls, standing: Sequence[Marker], run_id: str, plan_id: str) -> MovedMessages:
-        """Return the moves that the markers on the state queue have of a run and its plan."""
-        own = [one for one in standing if (one.run_id, one.plan_id) == (run_id, plan_id)]
-        return cls(tuple(tuple(row) for one in own for row in one.moved))
-
-    def with_moves(self, tries: Sequence[PlannedAttempt]) -> MovedMessages:
-        """Return these moves and those of one more unit of work."""
-        rows = list(self.rows)
-        for one in tries:
-            step, item = one.step, one.item
-            number, seq = item.attempts_made + 1, item.message.browse_seq
-            target = () if step.rule else (step.target_q,)
-            before = rows[-1] if rows else ()
-            if before and before[0] == number and before[2] == seq - 1 and before[3:] == target:
-                rows[-1] = (number, before[1], seq, *target)
-            else:
-                rows.append((number, seq, seq, *target))
-        return MovedMessages(tuple(rows[-MOST_ROWS:]))
+Moved = tuple[tuple[Any, ...], ...]
+"""The latest moves of a run by its plan, in the rows of `Marker.moved`."""
 
 
-def _build_withheld_outcome(planned: PlannedAttempt, why: Reason, at: datetime) -> OutcomeFact:
-    step = planned.step
-    decision = step.rule, step.action.value, step.target_q, step.target_q_mgr
-    message_id = planned.item.message.message_id
-    return OutcomeFact(*decision, Outcome.NOT_ATTEMPTED, message_id, why, at)
+def read_moved(standing: Sequence[Marker], run_id: str, plan_id: str) -> Moved:
+    """Return the moves that the markers on the state queue have of a run and its plan."""
+    own = [one for one in standing if (one.run_id, one.plan_id) == (run_id, plan_id)]
+    return tuple(tuple(row) for one in own for row in one.moved)
 
 
-class AttemptObserver(Protocol):
-    """Receives attempts after the ledger has recorded them."""
-
-    def may_still_move(self, planned: PlannedAttempt) -> bool:
-        """Return whether a message may move although moves before it may have failed."""
-
-    def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
-        """Take note that a unit of work with these attempts committed."""
-
-    def leave(self, planned: PlannedAttempt, reason: int = 0) -> None:
-        """Take note that an attempt failed with a reason code, or was not made."""
+def _add_moves(moved: Moved, tries: Sequence[PlannedAttempt]) -> Moved:
+    """Return the moves with those of one more unit of work."""
+    rows = list(moved)
+    for one in tries:
+        step, item = one.step, one.item
+        number, seq = item.attempts_made + 1, item.message.browse_seq
+        target = () if step.rule else (step.target_q,)
+        before = rows[-1] if rows else ()
+        if before and before[0] == number and before[2] == seq - 1 and before[3:] == target:
+            rows[-1] = (number, before[1], seq, *target)
+        else:
+            rows.append((number, seq, seq, *target))
+    return tuple(rows[-MOST_ROWS:])
 
 
 class AttemptRecorder:
     """Records the attempts of one pass, before and after the commits of their units.
 
-    `failures` counts the failed puts by queue and reason; `attempts` counts all attempts.
+    `number` is that of the pass in its ledger, `moved` has the moves of earlier passes. `failures`
+    counts the failed puts by queue and reason; `attempts` counts all attempts.
     """
 
     def __init__(
@@ -106,17 +118,12 @@ class AttemptRecorder:
         execution: Execution,
         plan_id: str,
         explain_failure: ExplainFailure,
-        observer: AttemptObserver,
+        controls: ControlChain,
         *,
         number: WorkNumber,
-        moved: MovedMessages,
+        moved: Moved,
     ) -> None:
-        """Record attempts of a run that executes the plan `plan_id`; log explained failures.
-
-        `number` is that of the pass in its ledger, `moved` has the moves of earlier passes.
-        """
-        self._number, self._moved = number, moved
-        self._observer = observer
+        self._number, self._moved, self._controls = number, moved, controls
         self._run_id = execution.run.run_id
         self._hold_while_blocked = execution.run.hold_while_blocked
         self._plan_id = plan_id
@@ -132,20 +139,14 @@ class AttemptRecorder:
         self.attempts = 0
 
     def marker(self, unit: str, messages: str, moves: Sequence[Planned]) -> Marker:
-        """Return the marker of a unit; `messages` is the digest of its messages' keys."""
-        moved = self._moved.with_moves(_tries_of(moves)).rows
+        moved = _add_moves(self._moved, _tries_of(moves))
         return Marker(unit, self._run_id, self._plan_id, messages, str(self._number), moved)
 
     def may_make(self, planned: Planned) -> bool:
-        """Return whether messages may move although moves before them may have failed."""
-        return all(self._observer.may_still_move(one) for one in planned.tries)
+        return all(self._controls.may_still_move(one) for one in planned.tries)
 
     def intend(self, unit: str, moves: Sequence[Planned]) -> None:
-        """Record the attempts that the unit is about to commit, durably."""
-        tries = _tries_of(moves)
-        self._ledger.attempts.add(
-            [self._build_attempt(unit, t, AttemptState.INTENDED) for t in tries]
-        )
+        self._add_attempts(unit, moves, AttemptState.INTENDED)
 
     def confirm(self, unit: str, moves: Sequence[Planned]) -> None:
         """Record that the unit committed, with the outcomes of its messages."""
@@ -156,16 +157,21 @@ class AttemptRecorder:
             for attempt, planned in zip(attempts, tries, strict=True)
         ]
         self._ledger.attempts.add(attempts, [(self._run_id, fact) for fact in facts])
-        self._moved = self._moved.with_moves(tries)
+        self._moved = _add_moves(self._moved, tries)
         for planned, fact in zip(tries, facts, strict=True):
             planned.item.attempts_made += 1
             planned.item.outcome = fact.outcome
         self.attempts += len(tries)
-        self._observer.confirm(tries)
+        self._controls.confirm(tries)
 
     def back_out(self, unit: str, moves: Sequence[Planned], reason: int) -> None:
         """Record that the unit was backed out; its attempts do not count."""
-        state, tries = AttemptState.BACKED_OUT_WITH_BATCH, _tries_of(moves)
+        self._add_attempts(unit, moves, AttemptState.BACKED_OUT_WITH_BATCH, reason)
+
+    def _add_attempts(
+        self, unit: str, moves: Sequence[Planned], state: AttemptState, reason: int = 0
+    ) -> None:
+        tries = _tries_of(moves)
         self._ledger.attempts.add([self._build_attempt(unit, t, state, reason) for t in tries])
 
     def fail(self, planned: Planned, reason: int) -> None:
@@ -188,7 +194,7 @@ class AttemptRecorder:
         if withheld := [one for one in planned.tries if one.item.withheld_reason]:
             self.back_out(secrets.token_hex(24), [Planned(tuple(withheld))], 0)
         for one in planned.tries:
-            self._observer.leave(one)
+            self._controls.leave(one)
 
     def skip(self, planned: Planned, reason: int) -> bool:
         """Record a failure for a put that cannot succeed, unless the handler holds the message.
@@ -221,15 +227,15 @@ class AttemptRecorder:
             number = culprit.item.message.browse_seq
             self._log.warning("message %d stays: %s [MQDLQ-630]", number, why.words)
         for one in planned.tries:
-            own = why if one is culprit else Why.OTHER_OF_GROUP_STAYS(why=why)
-            one.item.withheld_reason = own
-            one.item.outcome = Outcome.NOT_ATTEMPTED
-            self._unwritten_outcomes.append(_build_withheld_outcome(one, own, self._clock()))
+            item, own = one.item, why if one is culprit else Why.OTHER_OF_GROUP_STAYS(why=why)
+            item.withheld_reason, item.outcome = own, Outcome.NOT_ATTEMPTED
+            message_id = item.message.message_id
+            fact = build_outcome(message_id, item.outcome, own, one.step, self._clock())
+            self._unwritten_outcomes.append(fact)
         if len(self._unwritten_outcomes) >= MAX_UNWRITTEN_FAILURES:
             self.flush()
 
     def flush(self) -> None:
-        """Write the failures and the outcomes that wait to be written together."""
         outcomes, self._unwritten_outcomes = self._unwritten_outcomes, []
         self._ledger.outcomes.add(self._run_id, outcomes)
         unwritten, self._unwritten_failures = self._unwritten_failures, []
@@ -248,27 +254,21 @@ class AttemptRecorder:
             self.attempts += 1
             self.failures[one.step.target_q, own_reason] += 1
             self._log_failure(one, own_reason)
-            self._observer.leave(one, own_reason)
+            self._controls.leave(one, own_reason)
 
     def _build_attempt(
         self, unit: str, planned: PlannedAttempt, state: AttemptState, reason: int = 0
     ) -> Attempt:
-        step, message = planned.step, planned.item.message
-        return Attempt(
+        return build_attempt(
+            planned.item,
+            planned.step,
+            planned.item.attempts_made + 1,
+            state,
             unit=unit,
             run_id=self._run_id,
             plan_id=self._plan_id,
-            message_id=message.message_id,
-            message_key=message.message_key,
-            rule=step.rule,
-            attempt_no=planned.item.attempts_made + 1,
-            action=step.action,
-            target_q=step.target_q,
-            target_q_mgr=step.target_q_mgr,
-            state=state,
-            mqrc=reason,
             at=self._clock(),
-            cause_id=planned.item.cause_id,
+            reason=reason,
         )
 
     def _log_failure(self, planned: PlannedAttempt, reason: int) -> None:
@@ -297,9 +297,14 @@ def _tries_of(moves: Sequence[Planned]) -> list[PlannedAttempt]:
 
 
 def _repeats_recorded_failure(planned: PlannedAttempt, reason: int) -> bool:
+    """Return whether a put failed for the reason and queue that the MQDLH already records."""
+    browsed, step = planned.browsed, planned.step
     try:
-        return repeats_recorded_failure(
-            decode_dead_letter_header(planned.browsed), planned.step, reason
+        md = MessageDescriptor.decode(browsed.descriptor)
+        header = DeadLetterHeader.decode(
+            browsed.prefix, encoding=md.encoding, ccsid=md.coded_char_set_id
         )
     except MalformedHeaderError:
         return False
+    recorded = header.reason, header.dest_q_name, header.dest_q_mgr_name
+    return recorded == (reason, step.target_q, step.target_q_mgr)

@@ -11,7 +11,6 @@ from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.headers import (
     DLH_LENGTH,
     DeadLetterHeader,
-    MessageDescriptor,
     following_ccsid,
     message_key,
 )
@@ -25,28 +24,26 @@ from mqdlq.structures import MQDLH
 
 
 class DeadLetterSource:
-    """The messages of a dead-letter queue, which is open to browse, get and save all context."""
+    """The messages of a dead-letter queue, which is open to browse, get and save all context.
+
+    `copies` are the steady digests of archive copies by message id. If the queue
+    `is_browsed_apart`, another cursor finds the messages of the pass: this one is moved to each
+    message, and messages can be got in any order.
+    """
 
     def __init__(
         self, cursor: BrowseCursor, copies: Mapping[int, str], *, is_browsed_apart: bool = False
     ) -> None:
-        """Get under `cursor`; `copies` are the steady digests of archive copies by message id.
-
-        If the queue `is_browsed_apart`, another cursor finds the messages of the pass: this one is
-        moved to each message, and messages can be got in any order.
-        """
         self._cursor = cursor
         self._copies = copies
         self._is_browsed_apart = is_browsed_apart
         self._unit = UnitOfWork(cursor)
 
     def open(self) -> UnitOfWork:
-        """Begin a unit of work."""
         self._unit = UnitOfWork(self._cursor)
         return self._unit
 
     def find(self, planned: Planned) -> bool:
-        """Position the cursor on each message again; return whether all are on the queue."""
         return all(self._find_one(one) for one in planned.tries)
 
     def resume(self, planned: Planned) -> None:
@@ -97,9 +94,16 @@ class DeadLetterSource:
             raise
         if is_discard:
             self._check_against_copy(planned, got.descriptor.pack(), got.body)
-            return _put_nothing
+            return lambda: None
         self._check_message_key(planned, got)
-        return lambda: unit.put(got, _build_delivery(planned, got))
+
+        def put() -> None:
+            delivery = build_delivery(planned.step, got)
+            if planned.repair is not None:
+                delivery = repair_delivery(delivery, planned.repair, got)
+            unit.put(got, delivery)
+
+        return put
 
     def _check_against_copy(self, planned: PlannedAttempt, descriptor: bytes, body: bytes) -> None:
         copy = self._copies.get(planned.item.message.message_id)
@@ -117,15 +121,6 @@ class DeadLetterSource:
                 f" (message {planned.item.message.browse_seq}), so it was backed out; clear the"
                 " task",
             )
-
-
-def _build_delivery(planned: PlannedAttempt, got: GotMessage) -> Delivery:
-    delivery = build_delivery(planned.step, got)
-    return delivery if planned.repair is None else repair_delivery(delivery, planned.repair, got)
-
-
-def _put_nothing() -> None:
-    """Put nothing: a discarded message has no target."""
 
 
 def _compute_key(browsed: BrowsedMessage) -> bytes:
@@ -152,20 +147,19 @@ def build_delivery(step: Step, got: GotMessage) -> Delivery:
 
 def repair_delivery(delivery: Delivery, repair: Repair, got: GotMessage) -> Delivery:
     """Return the put with the Format and CodedCharSetId of a repair; its body is the same."""
-    described = delivery
-    if described.format is None:  # the message has no MQDLH
+    if delivery.format is None:  # the message has no MQDLH
         descriptor = got.descriptor
-        described = replace(
+        delivery = replace(
             delivery,
             encoding=descriptor.Encoding,
             coded_char_set_id=descriptor.CodedCharSetId,
             format=descriptor.Format,
         )
     if repair.coded_char_set_id is not None:
-        described = replace(described, coded_char_set_id=repair.coded_char_set_id)
-    if repair.format is None:
-        return described
-    return replace(described, format=repair.format.ljust(8).encode("ascii"))
+        delivery = replace(delivery, coded_char_set_id=repair.coded_char_set_id)
+    if repair.format is not None:
+        delivery = replace(delivery, format=repair.format.ljust(8).encode("ascii"))
+    return delivery
 
 
 def strip_dead_letter_header(
@@ -194,21 +188,3 @@ def _format_after_header(body: bytes, header: DeadLetterHeader) -> bytes:
     if body.startswith(MQDLH.struc_id):
         return body[_FORMAT]
     return header.format.ljust(8).encode("latin-1", "replace")
-
-
-def decode_dead_letter_header(browsed: BrowsedMessage) -> DeadLetterHeader:
-    """Decode the MQDLH of a browsed message; raises MalformedHeaderError."""
-    md = MessageDescriptor.decode(browsed.descriptor)
-    return DeadLetterHeader.decode(browsed.prefix, encoding=md.encoding, ccsid=md.coded_char_set_id)
-
-
-def repeats_recorded_failure(header: DeadLetterHeader, step: Step, reason: int) -> bool:
-    """Return whether a put failed for the reason and queue that the MQDLH already records.
-
-    IBM's handler logs nothing in this case, but the attempt counts.
-    """
-    return (
-        reason == header.reason
-        and step.target_q == header.dest_q_name
-        and step.target_q_mgr == header.dest_q_mgr_name
-    )

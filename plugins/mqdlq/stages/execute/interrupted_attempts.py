@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from mqdlq.controls.loops.control import forward_to
@@ -19,7 +19,7 @@ from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.rules import treatment_changes
-from mqdlq.stages.execute.attempt_recorder import build_success_outcome
+from mqdlq.stages.execute.attempt_recorder import build_attempt, build_success_outcome
 from mqdlq.stages.execute.pending_steps import load_work_list
 from mqdlq.stages.older_ledger import is_known
 from mqdlq.stages.units.moves import settle_open_moves
@@ -61,21 +61,15 @@ def _attempts_of(marker: Marker, run: Run, execution: Execution) -> Iterator[Att
         for item in filter(None, map(items.get, range(first, last + 1))):
             step = forward_to(target[0], 1) if target else choose_step(item.steps, number - 1)
             if step is not None:
-                yield Attempt(
+                yield build_attempt(
+                    item,
+                    step,
+                    number,
+                    AttemptState.CONFIRMED,
                     unit=marker.unit,
                     run_id=marker.run_id,
                     plan_id=marker.plan_id,
-                    message_id=item.message.message_id,
-                    message_key=item.message.message_key,
-                    rule=step.rule,
-                    attempt_no=number,
-                    action=step.action,
-                    target_q=step.target_q,
-                    target_q_mgr=step.target_q_mgr,
-                    state=AttemptState.CONFIRMED,
-                    mqrc=0,
                     at=execution.clock(),
-                    cause_id=item.cause_id,
                 )
 
 
@@ -102,12 +96,12 @@ def settle_interrupted_attempts(
     return sorted(execution.ledger.attempts.confirmed_units({marker.unit for marker in standing}))
 
 
-@dataclass(frozen=True, slots=True)
 class _OpenAttempts:
     """The attempts whose units of work are not settled."""
 
-    execution: Execution
-    cursor: BrowseCursor
+    def __init__(self, execution: Execution, cursor: BrowseCursor) -> None:
+        self._execution, self._cursor = execution, cursor
+        self._run, self._ledger, self._log = execution.run, execution.ledger, execution.log
 
     def confirm(self, standing: Sequence[Marker]) -> None:
         """Record the attempts that markers prove; an outcome that a run has recorded stays.
@@ -115,26 +109,23 @@ class _OpenAttempts:
         If a run has recorded another outcome because the marker was missing, the ledger records the
         correction. An older copy of the ledger may have lost the attempts.
         """
-        ledger, run = self.execution.ledger, self.execution.run
         units = {marker.unit for marker in standing}
-        in_doubt = ledger.attempts.in_states(
-            run.queue_manager, AttemptState.INTENDED, AttemptState.UNKNOWN
+        in_doubt = self._ledger.attempts.in_states(
+            self._run.queue_manager, AttemptState.INTENDED, AttemptState.UNKNOWN
         )
         proven = [attempt for attempt in in_doubt if attempt.unit in units]
         self._confirm_attempts(proven, Why.KNOWN_FROM_MARKER())
-        lost = list(find_lost_attempts(self.execution, standing))
+        lost = list(find_lost_attempts(self._execution, standing))
         self._confirm_attempts(lost, Why.MOVED_IN_LOST_TIME())
 
     def _confirm_attempts(self, proven: Sequence[Attempt], how: Reason) -> None:
         """Record attempts as confirmed in one transaction; `how` explains their outcomes."""
-        execution, ledger = self.execution, self.execution.ledger
         if not proven:
             return
-        booked = ledger.outcomes.of_messages([attempt.message_id for attempt in proven])
-        repairs = {
-            run_id: ledger.archive.repairs(run_id) for run_id in {one.run_id for one in proven}
-        }
-        now = execution.clock()
+        booked = self._ledger.outcomes.of_messages([attempt.message_id for attempt in proven])
+        runs = {attempt.run_id for attempt in proven}
+        repairs = {run_id: self._ledger.archive.repairs(run_id) for run_id in runs}
+        now = self._execution.clock()
         confirmed = [replace(one, state=AttemptState.CONFIRMED, at=now) for one in proven]
         facts, news = list[tuple[str, OutcomeFact]](), list[Learned]()
         for attempt in confirmed:
@@ -145,15 +136,15 @@ class _OpenAttempts:
             fact = build_success_outcome(attempt, why)
             before = booked.get(attempt.message_id, {})
             news += [
-                _build_learned_outcome(fact, run_id, outcome, execution)
+                _build_learned_outcome(fact, run_id, outcome, self._execution)
                 for run_id, outcome in before.items()
                 if outcome is Outcome.UNKNOWN
                 or (run_id == attempt.run_id and outcome != fact.outcome)
             ]
             facts += [] if attempt.run_id in before else [(attempt.run_id, fact)]
-        ledger.attempts.add(confirmed, facts, news)
+        self._ledger.attempts.add(confirmed, facts, news)
         for unit, attempts in _group_by_unit(confirmed):
-            execution.log.info(
+            self._log.info(
                 "unit %s committed: its marker is on the state queue (%s by rule %d); %s",
                 unit,
                 attempts[0].action.value,
@@ -168,11 +159,11 @@ class _OpenAttempts:
             return []
         visible = self._find_visible_keys({attempt.message_key for attempt in open_attempts})
         # An executor that was frozen may have recorded moves that it could no longer make.
-        moved = self.execution.ledger.attempts.moved({a.message_id for a in open_attempts})
+        moved = self._ledger.attempts.moved({a.message_id for a in open_attempts})
         waiting = []
         for unit, attempts in _group_by_unit(open_attempts):
             if all(a.message_key in visible or a.message_id in moved for a in attempts):
-                self.execution.log.info(
+                self._log.info(
                     "unit %s was backed out: its messages are on the queue, or another unit moved"
                     " them",
                     unit,
@@ -183,9 +174,8 @@ class _OpenAttempts:
         return waiting
 
     def mark_unknown(self, waiting: Sequence[Attempt]) -> None:
-        """Record attempts as unknown."""
         self._record_state(waiting, AttemptState.UNKNOWN)
-        self.execution.log.warning(
+        self._log.warning(
             "%d messages of interrupted units of work are neither on the queue nor proven to have"
             " left it, and are booked as unknown; look for units of work in doubt [MQDLQ-612]",
             len(waiting),
@@ -197,12 +187,12 @@ class _OpenAttempts:
         The attempts of a run with another state queue stay intended: their markers are on that
         queue.
         """
-        ledger, here = self.execution.ledger, self.execution.run
+        here = self._run
         found = []
-        for attempt in ledger.attempts.intended(here.queue_manager, here.queue):
-            run = ledger.runs.get(attempt.run_id)
+        for attempt in self._ledger.attempts.intended(here.queue_manager, here.queue):
+            run = self._ledger.runs.get(attempt.run_id)
             if run is not None and run.state_queue != here.state_queue:
-                self.execution.log.warning(
+                self._log.warning(
                     "only the marker of unit %s on %s can settle it; set state_queue to that queue"
                     " again [MQDLQ-613]",
                     attempt.unit,
@@ -218,19 +208,19 @@ class _OpenAttempts:
         Messages with equal keys are indistinguishable: one visible message does not prove that the
         other is visible, too.
         """
-        run = self.execution.run
+        run = self._run
         seen: Counter[bytes] = Counter()
-        for browsed in self.cursor.messages():
+        for browsed in self._cursor.messages():
             key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
             if key in wanted:
                 seen[key] += 1
-        expected = self.execution.ledger.messages.residents(run.queue_manager, run.queue, wanted)
+        expected = self._ledger.messages.residents(run.queue_manager, run.queue, wanted)
         return {key for key in wanted if seen[key] >= expected.get(key, 1)}
 
     def _record_state(self, attempts: Sequence[Attempt], state: AttemptState) -> None:
-        now = self.execution.clock()
+        now = self._execution.clock()
         settled = [replace(attempt, state=state, at=now) for attempt in attempts]
-        self.execution.ledger.attempts.add(settled)
+        self._ledger.attempts.add(settled)
 
 
 def _build_learned_outcome(

@@ -1,4 +1,4 @@
-"""Decide whether a run waits for its next pass or leaves its pending messages on the queue."""
+"""Make passes over a dead-letter queue, and decide whether a run waits for its next pass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.rules import parse
 from mqdlq.stages.execute.archiving import archive_messages, needs_copy
-from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, MovedMessages
+from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, read_moved
 from mqdlq.stages.execute.dead_letters import DeadLetterSource
 from mqdlq.stages.execute.interrupted_attempts import settle_interrupted_attempts
 from mqdlq.stages.execute.pending_steps import (
@@ -62,8 +62,7 @@ def find_reason_not_to_wait(
 # Decide about a message again before it is moved, from the message itself.
 #
 # The plan was made from files, and its digest proves only that it is the accepted plan. Here the
-# run's own rules, from the ledger, decide about the message under the cursor. If they give it
-# other
+# run's own rules, from the ledger, decide about the message under the cursor. If they give it other
 # steps than its plan, a file of the snapshot or of the plan was altered, and the message stays.
 
 _READ: Final = ("encoding", "coded_char_set_id", "format", "msg_flags")
@@ -88,7 +87,6 @@ class Redecision:
     """
 
     def __init__(self, run: Run, queue_manager: QueueManager, ledger: Ledger) -> None:
-        """Read the run's rules, and columns of its snapshot if the rules compare any."""
         self.run = run
         self._table = parse(run.rules_text, queue_kind=run.queue_kind, frozen=True)
         selector = queue_manager.client.CMQC.MQIA_CODED_CHAR_SET_ID
@@ -177,7 +175,7 @@ def make_pass(execution: Execution) -> PassResult:
         return PassResult(0, None, 0)
     with _open_queues(execution) as (state, cursor, browsing):
         begun = begin_work(execution, run.run_id, run.state_queue, state)
-        moved = MovedMessages.of_markers(state.markers(), run.run_id, plan_id)
+        moved = read_moved(state.markers(), run.run_id, plan_id)
         markers = settle_interrupted_attempts(execution, state, cursor)
         started = _begin_or_resume_pass(execution)
         work = load_work_list(run, ledger, execution.lake_root)

@@ -20,13 +20,13 @@ from mqdlq.lake import (
     snapshot_rows,
 )
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.messages import OutcomeFact
 from mqdlq.ledger.tables.runs import AcceptedPlan, Run
 from mqdlq.model import Action, AttemptState, Outcome, PlannedMessage, Step
 from mqdlq.plan import plan_hash
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.rules import treatment_changes
+from mqdlq.stages.execute.attempt_recorder import build_outcome
 
 
 def accept_plan(execution: Execution, plan_id: str) -> PlanDescription:
@@ -239,7 +239,7 @@ def skip_leased_messages(work: WorkList, execution: Execution) -> None:
         if owner != run.run_id and item.outcome is None:
             item.outcome = Outcome.LEASED_BY_RUN
             why, message_id = Why.LEASED(run_id=owner), item.message.message_id
-            facts.append(OutcomeFact(message_id, item.outcome, why, 0, "", "", "", now))
+            facts.append(build_outcome(message_id, item.outcome, why, None, now))
     ledger.outcomes.add(run.run_id, facts)
     if facts:
         execution.log.info("%d messages are skipped: another run leases them", len(facts))

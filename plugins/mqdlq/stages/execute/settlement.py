@@ -26,7 +26,7 @@ from mqdlq.mqi.connect import connect
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies
-from mqdlq.stages.execute.attempt_recorder import BACKED_OUT
+from mqdlq.stages.execute.attempt_recorder import BACKED_OUT, build_outcome
 from mqdlq.stages.execute.pending_steps import (
     find_reason_not_to_act,
     lease_until,
@@ -223,7 +223,7 @@ class _Settlement:
         for one in missing:
             if one.message_id not in booked:
                 explained = self._explain_vanished_message(one.message_id, one.expires_at)
-                fact = OutcomeFact(one.message_id, *explained, 0, "", "", "", self._at)
+                fact = build_outcome(one.message_id, *explained, None, self._at)
                 vanished.append((one.browse_seq, one.settled.outcome.disposition, fact))
         counts = self.untouched.count_settled() - Counter(one.settled for one in missing)
         self._ledger.settled.book(self._run.run_id, counts, vanished, self._at)
@@ -323,17 +323,7 @@ class _Settlement:
         else:
             blocked = self._blocked.get(_find_destination(item), 0)
             outcome, why = _explain_planned_message(item, last, blocked, advice)
-        decided = item.step or last
-        return OutcomeFact(
-            message_id=message.message_id,
-            outcome=outcome,
-            why=why,
-            rule=decided.rule if decided else 0,
-            action=decided.action.value if decided else "",
-            target_q=decided.target_q if decided else "",
-            target_q_mgr=decided.target_q_mgr if decided else "",
-            at=self._at,
-        )
+        return build_outcome(message.message_id, outcome, why, item.step or last, self._at)
 
     def _explain_vanished_message(
         self, message_id: int, expires_at: datetime | None
