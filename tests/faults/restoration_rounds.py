@@ -9,7 +9,7 @@ from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
 from mqdlq.stages.restore.copies import settle_open_units
 from mqdlq.stages.restore.restoration import restore
-from mqdlq.stages.units.resources import hold_state_queue
+from mqdlq.stages.units.interruptions import hold_state_queue
 from tests.faults.rounds import Round
 from tests.faults.targets import bare
 from tests.support.restorations import attempt_and_count, copy_states, discard, prepare_restoration

@@ -22,7 +22,7 @@ from mqdlq.errors import OlderLedgerError, QueueManagerError
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.older_ledger import TakenOn, require_newest_ledger, take_on
+from mqdlq.stages.older_ledger import Missing, require_newest_ledger, take_on
 from mqdlq.stages.restore.copies import RestorationResources
 from mqdlq.stages.restore.restoration import restore
 from tests.support.restorations import discard, prepare_restoration, restore_and_count
@@ -54,12 +54,13 @@ def put_back(world: World, copy: Path) -> None:
     world.ledger = open_ledger(world.ledger_url)
 
 
-def take_on_ledger(world: World) -> TakenOn:
-    """Take on the ledger, a second later than all that was lost."""
+def take_on_ledger(world: World) -> Missing:
+    """Take on the ledger, a second later than all that was lost; return what it missed."""
     world.clock.sleep(1)
-    done = take_on(world.ledger, world.lake_root, who="alex", why="disk lost", clock=world.clock)
+    who, why = "alex", "disk lost"
+    _, missing = take_on(world.ledger, world.lake_root, who=who, why=why, clock=world.clock)
     world.clock.sleep(1)
-    return done
+    return missing
 
 
 def refusal(act: Callable[[], Any]) -> str:

@@ -68,11 +68,16 @@ def take_on_ledger(
     if not why.strip():
         raise refusal("mqdlq: --why: say why, for example the number of a ticket")
     with open_ledger() as ledger:
-        who = directories.account()
-        done = take_on(ledger, directories.lake(), who=who, why=why.strip(), clock=now)
-    for words in done.missing.in_words or ["nothing that the lake shows"]:
+        epoch, missing = take_on(
+            ledger,
+            directories.lake(),
+            who=directories.account(),
+            why=why.strip(),
+            clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
+        )
+    for words in missing.in_words or ["nothing that the lake shows"]:
         click.echo(f"missing: {words}")
     click.echo(
-        f"epoch {done.epoch.epoch} begins. Handlers may act again; messages archived before now are"
+        f"epoch {epoch.epoch} begins. Handlers may act again; messages archived before now are"
         " restored with --again only."
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -38,16 +38,11 @@ class LostFile:
     run_id: str
     location: str
     copies: int
-    at: datetime
-    digests: dict[int, str] = field(default_factory=dict)
+    digests: Mapping[int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class LostRestoration:
-    """A restoration of which the ledger misses what it put; `copies` are what it was to put."""
-
-    restoration: Restoration
-    copies: Sequence[tuple[str, int, str]]
+LostRestoration = tuple[Restoration, Sequence[tuple[str, int, str]]]
+"""A restoration of which the ledger misses what it put, and what it was to put."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +67,16 @@ class Missing:
                 else f"they stay in {file.location}, and `mqdlq restore` cannot put them"
             )
             found.append(f"{copies} of run {file.run_id} ({fate})")
-        for lost in self.restorations:
-            to = place(lost.restoration.to_queue, lost.restoration.to_queue_manager)
+        for restoration, lost in self.restorations:
+            to = place(restoration.to_queue, restoration.to_queue_manager)
             found.append(
-                f"what restoration {lost.restoration.restoration_id} of"
-                f" {count(len(lost.copies), 'message')} to {to} put"
+                f"what restoration {restoration.restoration_id} of"
+                f" {count(len(lost), 'message')} to {to} put"
             )
         return found
 
     @property
     def summary(self) -> str:
-        """The first of these words, for one line."""
         words = self.in_words
         more = [f"and {len(words) - MOST_WORDS} more"] if len(words) > MOST_WORDS else []
         return "; ".join([*words[:MOST_WORDS], *more]) or "nothing that the lake shows"
@@ -112,9 +106,8 @@ def _read_lost_file(run_id: str, location: str, ledger: Ledger) -> LostFile:
 
     A run that began again after the loss has another plan, and other messages under the same ids.
     """
-    at = time_of_copies(location)
     plan = ledger.plans.of_run(run_id)
-    is_of_plan = plan is not None and plan.accepted_at <= at
+    is_of_plan = plan is not None and plan.accepted_at <= time_of_copies(location)
     ids = {one.message_id for one in ledger.messages.of_run(run_id)} if is_of_plan else set()
     ids -= ledger.archive.digests(run_id).keys()
     copies, digests = 0, dict[int, str]()
@@ -123,7 +116,7 @@ def _read_lost_file(run_id: str, location: str, ledger: Ledger) -> LostFile:
             copies += 1
             if copy.message_id in ids:
                 digests[copy.message_id] = copy.digest
-    return LostFile(run_id, location, copies, at, digests)
+    return LostFile(run_id, location, copies, digests)
 
 
 def _lost_restorations(ledger: Ledger, lake_root: str) -> Iterator[LostRestoration]:
@@ -141,7 +134,7 @@ def _lost_restorations(ledger: Ledger, lake_root: str) -> Iterator[LostRestorati
             or states[run_id, message_id].state is RestorationState.SELECTED
         ]
         if lost:
-            yield LostRestoration(restoration, lost)
+            yield restoration, lost
 
 
 # Recognise a ledger that was restored from an older copy, or is not the ledger of its lake.
@@ -166,7 +159,6 @@ def describe_older_ledger(ledger: Ledger, lake_root: str) -> str:
 
 
 def require_newest_ledger(ledger: Ledger, lake_root: str) -> None:
-    """Raise OlderLedgerError if the lake has work that the ledger does not know."""
     found = find_lost_work(ledger, lake_root)
     if found is not None:
         raise OlderLedgerError(
@@ -233,36 +225,26 @@ def is_taken_on(marker: Marker, ledger: Ledger) -> bool:
 
 
 def _explain(ledger: Ledger, lake_root: str) -> str:
-    missing = find_missing(ledger, lake_root).summary
-    return (
-        "The ledger was restored from an older copy, or is another one:"
-        f" {_last(ledger.epochs.newest())}. It misses: {missing}. Nothing is moved until you put"
-        " the newer ledger back, or take this one on: `mqdlq ledger take-on --why REASON`"
+    missing, newest = find_missing(ledger, lake_root).summary, ledger.epochs.newest()
+    last = (
+        f"its last work began at {moment(newest.worked_at)}" if newest else "it has begun no work"
     )
-
-
-def _last(newest: Epoch | None) -> str:
-    if newest is None:
-        return "it has begun no work"
-    return f"its last work began at {moment(newest.worked_at)}"
+    return (
+        f"The ledger was restored from an older copy, or is another one: {last}. It misses:"
+        f" {missing}. Nothing is moved until you put the newer ledger back, or take this one on:"
+        " `mqdlq ledger take-on --why REASON`"
+    )
 
 
 # Take on an older ledger: begin an epoch, and record what the lake knows of the lost time.
 
 
-@dataclass(frozen=True, slots=True)
-class TakenOn:
-    """The epoch that began, and what the ledger missed."""
-
-    epoch: Epoch
-    missing: Missing
-
-
 def take_on(
     ledger: Ledger, lake_root: str, *, who: str, why: str, clock: Callable[[], datetime]
-) -> TakenOn:
+) -> tuple[Epoch, Missing]:
     """Begin an epoch: from now on this ledger is the newest one of its lake and state queues.
 
+    Returns the epoch and what the ledger missed.
     The ledger records the archive copies of messages that it knows, and copies that a lost
     restoration was to put as `unknown`, so that they are not put again unless a person asks for
     that. Moves are taken on later, from the markers that the next pass finds. If a crash comes in
@@ -273,12 +255,12 @@ def take_on(
     for file in missing.files:
         _take_on_copies(file, ledger, lake_root)
     now = clock()
-    for lost in missing.restorations:
-        _take_on_restoration(lost, ledger, now)
+    for restoration, lost in missing.restorations:
+        _take_on_restoration(restoration, lost, ledger, now)
     above = newest.number.epoch if newest is not None else 0
     epoch = ledger.epochs.begin(above, who, why, missing.summary, now)
     record_work(lake_root, RecordedWork(epoch.last, f"epoch {epoch.epoch}, taken on by {who}", now))
-    return TakenOn(epoch, missing)
+    return epoch, missing
 
 
 def _take_on_copies(file: LostFile, ledger: Ledger, lake_root: str) -> None:
@@ -293,20 +275,22 @@ def _take_on_copies(file: LostFile, ledger: Ledger, lake_root: str) -> None:
         for item in items
         if item.changes is not None and item.message.message_id in file.digests
     ]
-    ledger.archive.record(run.run_id, file.location, file.digests, file.at, changes)
+    at = time_of_copies(file.location)
+    ledger.archive.record(run.run_id, file.location, file.digests, at, changes)
 
 
-def _take_on_restoration(lost: LostRestoration, ledger: Ledger, now: datetime) -> None:
+def _take_on_restoration(
+    lost: Restoration, wanted: Sequence[tuple[str, int, str]], ledger: Ledger, now: datetime
+) -> None:
     """Record as unknown the copies of a restoration that the ledger has."""
-    runs = dict.fromkeys(run_id for run_id, _, _ in lost.copies)
+    runs = dict.fromkeys(run_id for run_id, _, _ in wanted)
     held = [copy for run_id in runs for copy in ledger.archive.copies(run_id=run_id)]
-    wanted = set(lost.copies)
-    copies = [one for one in held if (*one.key, one.message_key.hex()) in wanted]
+    named = set(wanted)
+    copies = [one for one in held if (*one.key, one.message_key.hex()) in named]
     if not copies:
         return
-    name = lost.restoration.restoration_id
-    if ledger.restorations.get(name) is None:
-        ledger.restorations.record(lost.restoration, copies)
+    if ledger.restorations.get(lost.restoration_id) is None:
+        ledger.restorations.record(lost, copies)
     why = Why.RECORDED_FROM_LAKE(at=now)
     states = [CopyState(*one.key, RestorationState.UNKNOWN, now, why=why) for one in copies]
-    ledger.restorations.add_states(name, states)
+    ledger.restorations.add_states(lost.restoration_id, states)

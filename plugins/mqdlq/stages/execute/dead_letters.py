@@ -19,7 +19,7 @@ from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage, browse_with_properties
 from mqdlq.mqi.unit_of_work import Delivery, GotMessage, UnitOfWork
 from mqdlq.reasons import Why
-from mqdlq.stages.units.moves import MessageGoneError, MoveWithdrawnError
+from mqdlq.stages.units.engine import MessageGoneError, MoveWithdrawnError
 from mqdlq.structures import MQDLH
 
 

@@ -22,7 +22,7 @@ from mqdlq.rules import treatment_changes
 from mqdlq.stages.execute.attempt_recorder import build_attempt, build_success_outcome
 from mqdlq.stages.execute.pending_steps import load_work_list
 from mqdlq.stages.older_ledger import is_known
-from mqdlq.stages.units.moves import settle_open_moves
+from mqdlq.stages.units.interruptions import settle_open_moves
 
 
 def find_lost_attempts(execution: Execution, standing: Sequence[Marker]) -> Iterator[Attempt]:

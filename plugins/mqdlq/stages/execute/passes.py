@@ -42,7 +42,7 @@ from mqdlq.stages.execute.pending_steps import (
 from mqdlq.stages.older_ledger import begin_work
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
-from mqdlq.stages.units.resources import hold_state_queue
+from mqdlq.stages.units.interruptions import hold_state_queue
 from mqdlq.structures import MQDLH, MQMD
 
 

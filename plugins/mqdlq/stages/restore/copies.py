@@ -18,7 +18,7 @@ from mqdlq.model import AttemptState, RestorationState
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Resources
-from mqdlq.stages.units.moves import settle_open_moves
+from mqdlq.stages.units.interruptions import settle_open_moves
 from mqdlq.words import place
 
 

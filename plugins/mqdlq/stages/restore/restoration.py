@@ -34,7 +34,7 @@ from mqdlq.stages.restore.putting import (
 from mqdlq.stages.restore.selection import check_target
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
-from mqdlq.stages.units.resources import hold_state_queue
+from mqdlq.stages.units.interruptions import hold_state_queue
 from mqdlq.words import count, place
 
 MAX_REASONS = 5

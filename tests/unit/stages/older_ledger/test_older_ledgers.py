@@ -263,12 +263,12 @@ def test_discarded_messages_can_be_restored_after_their_archive_copies_are_taken
     copy = copy_ledger(world)
     make_pass(execution)
     put_back(world, copy)
-    done = take_on_ledger(world)
+    missing = take_on_ledger(world)
     execution = world.execution(execution.run)
     make_pass(execution)
     settle(execution)
 
-    assert "2 archive copies of run run-1 (2 of them can be taken on)" in done.missing.in_words
+    assert "2 archive copies of run run-1 (2 of them can be taken on)" in missing.in_words
     assert restore_and_count(world, to_queue="PARKED", again=True) == {"restored": 2}
     assert [body[-1:] for body in world.bodies("PARKED")] == [b"1", b"2"]
 

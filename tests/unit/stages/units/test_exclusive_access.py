@@ -12,7 +12,7 @@ import pytest
 
 from mqdlq.errors import AnotherExecutorError
 from mqdlq.resources import Resources
-from mqdlq.stages.units.resources import hold_state_queue
+from mqdlq.stages.units.interruptions import hold_state_queue
 from tests.support.restorations import discard, prepare_restoration
 from tests.support.world import NOON, World
 
