@@ -159,7 +159,6 @@ def record_answer(
 
 
 def _find_approval(run: Run, answer: Mapping[str, Any] | None, ledger: Ledger) -> Approval | None:
-    """Return the run's question or answer; a new answer is recorded."""
     earlier = ledger.plans.last_approval(run.run_id)
     if earlier is None or earlier.decision != "asked" or not answer:
         return earlier
@@ -211,7 +210,6 @@ class PlannedMoves:
 
 
 def ask_guards(run: Run, guards: ApprovalGuards, *, ledger: Ledger, plan: str) -> list[Question]:
-    """Return the questions that the guards ask about the plan in a directory."""
     moves = PlannedMoves.of_plan(plan)
     return [*ask_about(run, guards, moves, ledger, snapshot_of=run.run_id)]
 

@@ -55,7 +55,6 @@ class Missing:
 
     @property
     def in_words(self) -> list[str]:
-        """The missing work, and the result of taking it on."""
         found = []
         if self.works:
             found.append(f"{count(self.works, 'pass or restoration', 'passes and restorations')}")
@@ -144,7 +143,6 @@ _NO_MESSAGES: Final = hashlib.sha256().hexdigest()
 
 
 def find_lost_work(ledger: Ledger, lake_root: str) -> RecordedWork | None:
-    """Return the newest work in the lake if the ledger does not know it, else None."""
     found = newest_work(lake_root)
     return None if found is None or ledger.epochs.knows(found.number) else found
 

@@ -334,7 +334,6 @@ class Pruner:
 def why_kept(
     copy: ArchivedCopy, protected: Mapping[int, Protection], before: datetime
 ) -> Protection | None:
-    """Return why a copy stays, None if it goes."""
     if copy.message_id in protected:
         return protected[copy.message_id]
     if copy.is_provisional or copy.moved_at is None:

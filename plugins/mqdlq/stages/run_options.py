@@ -24,12 +24,11 @@ class RunOptions:
     (a blank `input_q` means the queue manager's dead-letter queue). `rules` names another table in
     the handler's directory. `message_keys` (hex, as in the report) restricts the run to these
     messages; none means all. `action` is one rule without patterns that replaces the table's rules
-    for these messages. `repair` has the fields that the action changes of the messages it puts (see
-    `parse_repair`), None for none. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it
-    is a 1-tuple because None is a value. `started_by` describes the user or program that started
-    the run; `started_by_user` is the user's name in Airflow, "" without one. `why` is the reason or
-    ticket that the user gave. `follows` is the DAG run's id of the run whose WAIT this run
-    continues, "" for none.
+    for these messages, `repair` has the fields that it changes (see `parse_repair`). `given_wait`
+    overrides WAIT, in seconds (0 for NO, None for YES); it is a 1-tuple because None is a value.
+    `started_by` describes the user or program that started the run; `started_by_user` is the
+    user's name in Airflow, `why` the user's reason or ticket. `follows` is the DAG run's id of the
+    run whose WAIT this run continues.
     """
 
     input_q: str | None = None
@@ -39,7 +38,7 @@ class RunOptions:
     message_keys: tuple[str, ...] = ()
     action: str | None = None
     repair: Mapping[str, Any] | None = None
-    wait_s: tuple[int | None] | None = None
+    given_wait: tuple[int | None] | None = None
     dag_run_id: str = ""
     run_type: str = "manual"
     started_by: str = ""

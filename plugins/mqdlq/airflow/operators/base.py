@@ -282,7 +282,7 @@ def options_of(context: Context, handler: Handler) -> RunOptions:
         message_keys=named_messages(asked["message_keys"]),
         action=asked["action"],
         repair=asked.get("repair"),
-        wait_s=wait_seconds(asked["wait"]),
+        given_wait=wait_seconds(asked["wait"]),
         dag_run_id=dag_run.run_id,
         run_type=run_type,
         started_by=started_by(context),

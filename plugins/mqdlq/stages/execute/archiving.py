@@ -125,7 +125,6 @@ def _browse_copies(
 
 
 def _browse_whole(browsed: BrowsedMessage, cursor: BrowseCursor) -> tuple[bytes, bytes] | None:
-    """Return the packed MQMD and the bytes, with properties, of a message, None if it is gone."""
     try:
         return browse_with_properties(cursor, browsed.total_length)
     except QueueManagerError as error:

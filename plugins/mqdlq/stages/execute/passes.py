@@ -49,7 +49,6 @@ from mqdlq.structures import MQDLH, MQMD
 def find_reason_not_to_wait(
     run: Run, handler: Handler, ledger: Ledger, pending: int, next_pass_at: datetime
 ) -> str:
-    """Return the reason why a run with `pending` messages makes no further pass, or ""."""
     if handler.is_continuous:
         return f"{pending} messages are left to the pass of the next run"
     snapshot = ledger.snapshots.of_run(run.run_id)
@@ -105,7 +104,6 @@ class Redecision:
             self._rows = {row.pop("browse_seq"): row for row in rows}
 
     def agrees(self, planned: PlannedAttempt) -> bool:
-        """Whether the rules give a message the steps of its plan."""
         item = planned.item
         return item.planned == self._decide(planned.browsed, item.message.browse_seq)
 

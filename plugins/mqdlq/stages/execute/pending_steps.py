@@ -194,7 +194,6 @@ def _load_accepted_steps(
 
 
 def _find_maybe_truncated(run: Run, ledger: Ledger) -> set[int]:
-    """Return the browse_seq of messages that may have been truncated to fit the queue."""
     snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is None or run.deliver_truncated:
         return set()
@@ -212,7 +211,6 @@ def _find_causes(run: Run, ledger: Ledger) -> dict[int, str]:
 
 
 def _find_reason_to_withhold(item: WorkItem, run: Run, truncated: bool) -> Reason | None:
-    """Return the reason why the next step must not be carried out, or None."""
     step = item.step
     if step is None or step.action is Action.IGNORE:
         return None

@@ -77,8 +77,7 @@ class UntouchedMessages:
         """Whether the last browse met all messages that it had to meet."""
         return self._rows is None or not +self._not_yet_seen
 
-    def count_settled(self) -> Counter[Ending]:
-        """Count all of them by their outcome."""
+    def count_settled(self) -> Counter[Settled]:
         if self._rows is None:
             return Counter({Settled(Outcome.NOT_SELECTED, 0, "", "", ""): len(self._keys)})
         names = ["outcome", "rule", "action", "target_q", "target_q_mgr"]

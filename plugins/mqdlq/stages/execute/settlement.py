@@ -229,7 +229,6 @@ class _Settlement:
         self._ledger.settled.book(self._run.run_id, counts, vanished, self._at)
 
     def record_settled(self) -> None:
-        """Record the messages that later runs may skip."""
         run, ledger = self._run, self._ledger
         if run.has_given_action:
             return

@@ -74,7 +74,6 @@ def _read_file(location: str, wanted: dict[int, ArchivedCopy]) -> Iterator[ReadC
 
 
 def explain_pruned_copy(copy: ArchivedCopy) -> Reason | None:
-    """Return when and by which policy a copy was pruned, None if it was not."""
     if copy.pruned_at is None:
         return None
     return Why.COPY_PRUNED(at=copy.pruned_at, policy=copy.pruned_by, handler=copy.handler)
@@ -93,7 +92,6 @@ def explain_provisional_copy(copy: ArchivedCopy) -> Reason | None:
 
 
 def explain_repaired_delivery(copy: ArchivedCopy) -> Reason | None:
-    """Return where and when the message was delivered repaired, None if it was not."""
     if copy.repair is None or copy.is_provisional or copy.moved_at is None:
         return None
     where = place(copy.repair.target_q, copy.repair.target_q_mgr)
@@ -101,7 +99,6 @@ def explain_repaired_delivery(copy: ArchivedCopy) -> Reason | None:
 
 
 def explain_no_repeat(by: Restoration, state: CopyState) -> Reason:
-    """Return why a copy is not put again after another restoration has put it, or may have."""
     where, name = place(by.to_queue, by.to_queue_manager), by.restoration_id
     if state.state is RestorationState.RESTORED:
         return Why.RESTORED_BEFORE(place=where, at=state.at, restoration_id=name)

@@ -115,7 +115,6 @@ class RestorationResult:
 
     @property
     def may_succeed_later(self) -> bool:
-        """Whether copies were not put for a reason that may pass."""
         unfinished = (RestorationState.FAILED, RestorationState.NOT_ATTEMPTED)
         is_real = not self.restoration.dry_run
         return is_real and any(self.outcomes[state] for state in unfinished)

@@ -281,7 +281,6 @@ def _describe_wait(step: WaitForMessages, sensing: SenseResources) -> str:
 def decide_after_inspection(
     facts: QueueFacts, handler: Handler, options: RunOptions, waited: EarlierWait, now: datetime
 ) -> Decision:
-    """Return the decision for a run that could inspect its queue."""
     run, watch = facts.run, facts.watch
     until = find_wait_end(run, handler, waited, now)
     if facts.look.is_work:

@@ -216,7 +216,6 @@ def _build_run(
 
 
 def _require_backout_queue(handler: Handler, queue: str, queue_manager: QueueManager) -> None:
-    """Refuse to take the dead-letter queue for a backout queue; raise HandlerError."""
     if queue == queue_manager.inquire(queue_manager.client.CMQC.MQCA_DEAD_LETTER_Q_NAME):
         raise HandlerError(
             "MQDLQ-155",
@@ -226,8 +225,8 @@ def _require_backout_queue(handler: Handler, queue: str, queue_manager: QueueMan
 
 
 def _find_wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> int | None:
-    if options.wait_s is not None:
-        return options.wait_s[0]
+    if options.given_wait is not None:
+        return options.given_wait[0]
     if options.action:
         return 0  # the action is for messages that are on the queue already
     if handler.is_by_event:

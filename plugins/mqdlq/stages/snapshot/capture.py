@@ -50,7 +50,6 @@ class PayloadCapture:
         self._open_queues = ExitStack()
 
     def close(self) -> None:
-        """Close the second queue handle, if there is one."""
         self._open_queues.close()
 
     @property
@@ -81,7 +80,6 @@ class PayloadCapture:
         )
 
     def _read_whole_body(self, browsed: BrowsedMessage) -> bytes:
-        """Return a whole body, b"" if the message is gone."""
         if self._body_cursor is None:
             queue = self._open_queues.enter_context(self._queue_manager.browsing(self._queue))
             self._body_cursor = BrowseCursor(self._queue_manager, queue, self._queue)
@@ -125,7 +123,6 @@ def read_payload(
 
 
 def _decryption(directory: str, keys: Mapping[str, bytes]) -> Callable[[Mapping[str, Any]], bytes]:
-    """Return the function that returns the payload of a row; it raises `LakeError`."""
     manifest = read_manifest(directory)
     key_id = manifest.payload_key_id
     if key_id and key_id not in keys:

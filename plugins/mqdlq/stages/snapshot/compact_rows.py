@@ -158,7 +158,6 @@ class SettledMessageIndex:
         self._is_matched = np.zeros(len(self._entries), bool)
 
     def _is_in_lake(self, snapshot_id: str) -> bool:
-        """Return whether the snapshot with the full rows is still in the lake."""
         try:
             find_snapshot(self._lake_root, snapshot_id)
         except LakeError:
@@ -167,5 +166,4 @@ class SettledMessageIndex:
 
 
 def _split_keys(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the keys of entries as rows of four numbers."""
     return np.frombuffer(entries["key"].tobytes(), ">u8").reshape(len(entries), _KEY_LENGTH // 8)

@@ -197,7 +197,6 @@ class NumberedMessage(NamedTuple):
 
 
 def _make_numpy_record(layout: type[Packed], order: str) -> np.dtype[Any]:
-    """Return a structure's fields as a NumPy type over the packed bytes."""
     return np.dtype(
         [
             (name, f"{order}i4" if each.kind is Kind.LONG else f"V{each.length}")
@@ -343,7 +342,6 @@ class RowBuilder:
 
 
 def _make_matrix(data: list[bytes], width: int) -> Bytes:
-    """Return byte strings as rows of equal width, truncated or padded with zeros."""
     joined = b"".join([entry[:width].ljust(width, b"\0") for entry in data])
     return np.frombuffer(joined, np.uint8).reshape(len(data), width)
 
@@ -372,7 +370,6 @@ def _structure_columns(
 
 
 def to_array(values: Any, kind: pa.DataType) -> pa.Array:
-    """Return values as an Arrow array of this type."""
     array = values if isinstance(values, pa.Array) else pa.array(values)
     return array if array.type == kind else array.cast(kind)
 

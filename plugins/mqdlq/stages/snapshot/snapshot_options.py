@@ -42,7 +42,6 @@ class SnapshotOptions:
     def from_handler(
         cls, handler: Handler, *, rescan: bool = False, key: PayloadKey | None = None
     ) -> Self:
-        """Return the options of a handler's configuration."""
         evidence = handler.evidence
         return cls(
             payload=handler.payload,

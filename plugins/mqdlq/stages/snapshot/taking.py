@@ -201,7 +201,6 @@ class _SnapshotBrowse:
             yield batch
 
     def _separate_settled(self, batch: Sequence[NumberedMessage]) -> Sequence[NumberedMessage]:
-        """Write compact rows of settled messages; return the other messages."""
         entries = self._known.match([sighted.message_key for sighted in batch])
         places = np.flatnonzero(entries >= 0)
         if not places.size:
@@ -357,7 +356,6 @@ def check_given_action(run: Run, location: str) -> None:
 
 
 def _classify_named_messages(run: Run, location: str) -> dict[bytes, str]:
-    """Return the classes of the named messages in a snapshot by key."""
     named = run.named
     return {
         row["message_key"]: row["class"]

@@ -79,7 +79,6 @@ class Destinations:
         return self._blocked[destination]
 
     def allowed_messages(self, destination: Destination | None) -> int:
-        """Return how many messages to a destination one unit of work may hold now."""
         return min(self._allowances.get(destination, 1), self.limit)
 
     def raise_allowance(self, destination: Destination | None) -> None:
@@ -106,7 +105,6 @@ class Destinations:
             self._not_authorized.add(destination)
 
     def is_too_long(self, destination: Destination | None, length: int) -> bool:
-        """Return whether a message of `length` bytes is known to be too long for a destination."""
         limit = self._max_lengths.get(destination)
         return limit is not None and length > limit
 

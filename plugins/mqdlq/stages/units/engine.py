@@ -279,7 +279,6 @@ class UnitEngine(Generic[M]):
         return bool(failure)
 
     def _add_to_open_unit(self, move: M) -> None:
-        """Make a move within the open unit of work."""
         open_unit = self._open_unit
         unit = open_unit.unit = open_unit.unit or self._source.open()
         try:
@@ -303,7 +302,6 @@ class UnitEngine(Generic[M]):
             self._commit_open_unit()
 
     def _has_room(self, move: M) -> bool:
-        """Return whether the open unit has room for one more move and for its marker."""
         open_unit = self._open_unit
         markers = 1 + len(self._markers_to_clear)
         more = count_uncommitted_messages(move, self.destinations) + markers
@@ -360,7 +358,6 @@ class UnitEngine(Generic[M]):
         return 0
 
     def _put_marker_of_unit(self, name: str, moves: Sequence[M]) -> None:
-        """Put the unit's marker, and clear the markers of settled units."""
         keys = b"".join(move.message_key for move in moves)
         messages = hashlib.sha256(keys).hexdigest()
         self._markers.put(self._recorder.marker(name, messages, moves))
@@ -390,7 +387,6 @@ class UnitEngine(Generic[M]):
             self._source.resume(move)
 
     def _redo_all(self, moves: Sequence[M]) -> None:
-        """Repeat the moves of a unit that failed as a whole, each alone."""
         for move in moves:
             self.destinations.record_failure(move.destination, BACKED_OUT)
             self._redo(move)

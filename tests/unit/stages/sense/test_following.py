@@ -181,7 +181,7 @@ def test_wait_yes_goes_on_until_the_next_start_of_the_schedule(world: World) -> 
         ("25", {"keys": {"schedule": "event"}}),
         ("25", {"keys": {"schedule": "@continuous"}}),
         ("25", {"dry_run": True}),
-        ("25", {"wait_s": (0,)}),
+        ("25", {"given_wait": (0,)}),
     ],
 )
 def test_a_run_that_waits_no_longer_is_not_followed(
@@ -191,4 +191,4 @@ def test_a_run_that_waits_no_longer_is_not_followed(
 
 
 def test_the_parameter_wait_goes_before_that_of_the_table(world: World) -> None:
-    assert Runs(world, [0, 1]).run("NO", wait_s=(25,)) == ["1", "1", "nothing"]
+    assert Runs(world, [0, 1]).run("NO", given_wait=(25,)) == ["1", "1", "nothing"]
