@@ -68,13 +68,8 @@ def take_on_ledger(
     if not why.strip():
         raise refusal("mqdlq: --why: say why, for example the number of a ticket")
     with open_ledger() as ledger:
-        epoch, missing = take_on(
-            ledger,
-            directories.lake(),
-            who=directories.account(),
-            why=why.strip(),
-            clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
-        )
+        who, lake = directories.account(), directories.lake()
+        epoch, missing = take_on(ledger, lake, who=who, why=why.strip(), clock=now)
     for words in missing.in_words or ["nothing that the lake shows"]:
         click.echo(f"missing: {words}")
     click.echo(

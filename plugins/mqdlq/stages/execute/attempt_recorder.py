@@ -39,9 +39,9 @@ def build_outcome(
 ) -> OutcomeFact:
     """Return the outcome of a message; `decided` is the step or the attempt that led to it."""
     if decided is None:
-        return OutcomeFact(message_id, outcome, why, 0, "", "", "", at)
+        return OutcomeFact(0, "", "", "", outcome, message_id, why, at)
     target = decided.target_q, decided.target_q_mgr
-    return OutcomeFact(message_id, outcome, why, decided.rule, decided.action.value, *target, at)
+    return OutcomeFact(decided.rule, decided.action.value, *target, outcome, message_id, why, at)
 
 
 def build_success_outcome(attempt: Attempt, how: Reason | None = None) -> OutcomeFact:

@@ -36,7 +36,7 @@ class VanishedMessage:
     message_id: int
     browse_seq: int
     expires_at: datetime | None
-    settled: Settled
+    settled: Ending
 
 
 class UntouchedMessages:
@@ -77,9 +77,9 @@ class UntouchedMessages:
         """Whether the last browse met all messages that it had to meet."""
         return self._rows is None or not +self._not_yet_seen
 
-    def count_settled(self) -> Counter[Settled]:
+    def count_settled(self) -> Counter[Ending]:
         if self._rows is None:
-            return Counter({Settled(Outcome.NOT_SELECTED, 0, "", "", ""): len(self._keys)})
+            return Counter({Ending(0, "", "", "", Outcome.NOT_SELECTED): len(self._keys)})
         names = ["outcome", "rule", "action", "target_q", "target_q_mgr"]
         counted = self._rows.select(names).group_by(names).aggregate([([], "count_all")])
         return Counter({_read_settled(row): row["count_all"] for row in counted.to_pylist()})

@@ -84,9 +84,9 @@ def test_the_settled_messages_of_the_first_version_are_still_read() -> None:
 
     assert (manifest.schema_version, manifest.full, manifest.settled) == (1, 1, 3)
     assert UntouchedMessages(str(SETTLED_1)).count_settled() == {
-        Settled(Outcome.LEFT_BY_RULE, 2, "IGNORE", "", ""): 1,
-        Settled(Outcome.UNMATCHED, 0, "", "", ""): 1,
-        Settled(Outcome.UNPROCESSABLE, 0, "", "", ""): 1,
+        Ending(2, "IGNORE", "", "", Outcome.LEFT_BY_RULE): 1,
+        Ending(0, "", "", "", Outcome.UNMATCHED): 1,
+        Ending(0, "", "", "", Outcome.UNPROCESSABLE): 1,
     }
     rows = lake.whole_rows(str(SETTLED_1), ["browse_seq"])
     assert sorted(row["browse_seq"] for row in rows) == [1, 2, 3, 4]
