@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from mqdlq.constants import reason_text
@@ -125,13 +125,8 @@ class RestorationResult:
 
         Copies that were refused because they are already on the same queue do not count.
         """
-        missed = Counter(
-            {
-                (state, why): number
-                for (state, why), number in self.reasons.items()
-                if not is_there(why, self.restoration)
-            }
-        )
+        found = self.reasons.items()
+        missed = Counter({key: n for key, n in found if not is_there(key[1], self.restoration)})
         if not missed or self.restoration.dry_run:
             return ""
         ((_, why), number), *others = missed.most_common()
@@ -159,7 +154,7 @@ def restore(work: RestorationResources) -> RestorationResult:
 
 
 def _rehearse(work: RestorationResources) -> None:
-    refused, acceptable = _separate_refused(work, _find_due_copies(work))
+    refused, acceptable = _select_due_copies(work)
     for copy, content in read_archived_copies(acceptable):
         state, why = RestorationState.NOT_ATTEMPTED, Why.DRY_RUN()
         if isinstance(content, Reason):
@@ -189,7 +184,7 @@ def _put_copies(work: RestorationResources) -> None:
         name = restoration.restoration_id
         begun = begin_work(work, name, restoration.state_queue, markers)
         settled = settle_open_units(work, markers)
-        refused, acceptable = _separate_refused(work, _find_due_copies(work))
+        refused, acceptable = _select_due_copies(work)
         work.ledger.restorations.add_states(name, refused)
         if acceptable:
             copies = [(*copy.key, copy.message_key.hex()) for copy in acceptable]
@@ -234,21 +229,21 @@ def _explain_now(copy: ArchivedCopy, problem: Reason, ledger: Ledger) -> Reason:
     return next(filter(None, same), problem)
 
 
-def _find_due_copies(work: RestorationResources) -> list[ArchivedCopy]:
-    """Return the selected copies that are not put yet, in the order of their original queue."""
+def _select_due_copies(
+    work: RestorationResources,
+) -> tuple[list[CopyState], list[ArchivedCopy]]:
+    """Return the states of copies that the ledger refuses, and the other copies to be put.
+
+    Copies that are put already are left out; the others come in the order of their original queue.
+    """
     states = work.ledger.restorations.states(work.restoration.restoration_id)
-    due = {key for key, state in states.items() if state.state not in NEVER_PUT_AGAIN}
     runs = dict.fromkeys(run_id for run_id, _ in states)
     copies = [copy for run_id in runs for copy in work.ledger.archive.copies(run_id=run_id)]
-    return sorted(
-        (copy for copy in copies if copy.key in due), key=lambda copy: (copy.at, copy.location)
-    )
-
-
-def _separate_refused(
-    work: RestorationResources, due: Sequence[ArchivedCopy]
-) -> tuple[list[CopyState], list[ArchivedCopy]]:
-    """Return the states of copies that the ledger refuses, and the other copies."""
+    due = [
+        copy
+        for copy in sorted(copies, key=lambda copy: (copy.at, copy.location))
+        if copy.key in states and states[copy.key].state not in NEVER_PUT_AGAIN
+    ]
     found = find_refusals(due, work.restoration, work.ledger)
     refused = [
         CopyState(*key, RestorationState.REFUSED, work.clock(), why=why)

@@ -67,17 +67,13 @@ class PayloadCapture:
         body, total = sighted.browsed.prefix, sighted.browsed.total_length
         if self._max_length is None and total > len(body):
             body = self._read_whole_body(sighted.browsed) or body
-        payload = (
-            body[offset:] if self._max_length is None else body[offset : offset + self._max_length]
-        )
+        payload = body[offset : None if self._max_length is None else offset + self._max_length]
+        place = sighted.browse_seq, sighted.message_key
         if self._cipher is not None:
-            bound = _build_associated_data(
-                self._writer.snapshot_id, sighted.browse_seq, sighted.message_key
-            )
-            payload = _encrypt(self._cipher, payload, bound)
-        self._writer.write_payload(
-            sighted.browse_seq, sighted.message_key, max(0, total - offset), payload
-        )
+            bound = _build_associated_data(self._writer.snapshot_id, *place)
+            nonce = os.urandom(NONCE_LENGTH)
+            payload = nonce + self._cipher.encrypt(nonce, payload, bound)
+        self._writer.write_payload(*place, max(0, total - offset), payload)
 
     def _read_whole_body(self, browsed: BrowsedMessage) -> bytes:
         if self._body_cursor is None:
@@ -148,11 +144,6 @@ def _decryption(directory: str, keys: Mapping[str, bytes]) -> Callable[[Mapping[
             ) from None
 
     return decrypt
-
-
-def _encrypt(cipher: AESGCM, payload: bytes, bound: bytes) -> bytes:
-    nonce = os.urandom(NONCE_LENGTH)
-    return nonce + cipher.encrypt(nonce, payload, bound)
 
 
 def _build_associated_data(snapshot_id: str, browse_seq: int, message_key: bytes) -> bytes:
