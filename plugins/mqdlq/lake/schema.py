@@ -50,8 +50,12 @@ HEADERS: Final = pa.schema(
 )
 """A row for each message of a snapshot, in browse order; `dlh_` columns are null without MQDLH."""
 
-FILLED_FOR_RULES: Final = frozenset({"attempts_made", "properties_met", "properties_unmet"})
-"""Columns that are null unless the rules of the run use them."""
+FILLED_LATER: Final = (
+    *("expires_before_next_pass", "came_from_backout"),
+    *("dest_backout_threshold", "dest_backout_requeue_q"),
+    *("attempts_made", "properties_met", "properties_unmet"),
+)
+"""Columns that are null when a row is built; the last three stay null unless rules use them."""
 
 SETTLED: Final = pa.schema(
     [

@@ -19,7 +19,7 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
-from mqdlq.stages.snapshot.rows import Highlighter, NumberedMessage, PropertyMatches, RowBuilder
+from mqdlq.stages.snapshot.rows import NumberedMessage, PropertyMatches, RowBuilder
 
 _BATCH_SIZE: Final = 4096
 _MAX_SAMPLES: Final = 8
@@ -107,7 +107,6 @@ def browse_rows(
         queue_manager.inquire(constants.MQIA_MAX_MSG_LENGTH),
     )
     builder = RowBuilder(
-        Highlighter(queue_manager.name, name, 0, lambda _: None),
         max_length=min(map(int, lengths)),
         ccsid=int(queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
     )

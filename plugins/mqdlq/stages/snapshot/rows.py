@@ -26,7 +26,7 @@ from mqdlq.headers import (
 )
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
 from mqdlq.headers.representation import parse_gmt
-from mqdlq.lake.schema import FILLED_FOR_RULES, HEADERS
+from mqdlq.lake.schema import FILLED_LATER, HEADERS
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import MessageClass
@@ -71,7 +71,7 @@ class AttemptNumbers:
         return numbers[place] if place < len(numbers) else 0
 
 
-def _fill(rows: pa.RecordBatch, name: str, values: Sequence[object]) -> pa.RecordBatch:
+def _fill(rows: pa.RecordBatch, name: str, values: Any) -> pa.RecordBatch:
     """Return the rows with the values of a column that is null so far."""
     column = HEADERS.field(name)
     return rows.set_column(HEADERS.get_field_index(name), column, pa.array(values, column.type))
@@ -235,11 +235,12 @@ def _is_ascii_compatible(ccsid: int) -> bool:
 class RowBuilder:
     """Builds full rows for messages of one queue; `ccsid` is the connection's.
 
+    The columns of `AttemptNumbers`, `PropertyMatches` and `Highlighter` are null.
     A message of at least `max_length` bytes may have been truncated to fit the queue.
     """
 
-    def __init__(self, highlighter: Highlighter, *, max_length: int, ccsid: int) -> None:
-        self._highlighter, self._max_length, self._ccsid = highlighter, max_length, ccsid
+    def __init__(self, *, max_length: int, ccsid: int) -> None:
+        self._max_length, self._ccsid = max_length, ccsid
 
     def rows(self, messages: Sequence[NumberedMessage], browsed_at: datetime) -> pa.RecordBatch:
         """Return the messages' rows in the schema `HEADERS`, in their order.
@@ -263,7 +264,7 @@ class RowBuilder:
 
     def _build_row(self, message: NumberedMessage, browsed_at: datetime) -> dict[str, Any]:
         browsed = message.browsed
-        row: dict[str, Any] = header_row(
+        return header_row(
             message.browse_seq,
             browsed.descriptor,
             browsed.prefix,
@@ -272,7 +273,6 @@ class RowBuilder:
             maybe_truncated=browsed.total_length >= self._max_length,
             ccsid=self._ccsid,
         )
-        return row | self._highlighter.highlight_row(row)
 
     def _find_plain_orders(self, messages: Sequence[NumberedMessage]) -> list[int]:
         """Return for each message the integer order of a plain dead letter (1 or 2), else 0."""
@@ -332,11 +332,8 @@ class RowBuilder:
             "dead_lettered_at": _make_timestamps(dlh[:, _DLH_PUT_AT]),
             "browsed_at": [at] * many,
             "chain_is_whole": np.ones(many, bool),
-            **{name: pa.nulls(many) for name in FILLED_FOR_RULES},
+            **{name: pa.nulls(many) for name in FILLED_LATER},
         }
-        columns |= self._highlighter.highlight_columns(
-            columns, head["expiry"], head["backout_count"]
-        )
         arrays = [to_array(columns[field.name], field.type) for field in HEADERS]
         return pa.RecordBatch.from_arrays(arrays, schema=HEADERS)
 
@@ -426,48 +423,35 @@ class Highlighter:
 
     A message came from a backout if its MQDLH says so, if its BackoutCount has reached its
     destination's BOTHRESH, or if this queue is its destination's BOQNAME. A message is about to
-    expire if no more than RETRYINT of its Expiry remains: the next pass would not meet it.
+    expire if no more than RETRYINT of its Expiry remains: the next pass would not meet it. `ask`
+    returns a local queue's backout rule, None if it cannot be inquired.
     """
 
     def __init__(
         self, queue_manager: str, queue: str, retry_interval_s: int, ask: InquireBackoutRule
     ) -> None:
-        """Highlight by `ask`, which returns a local queue's rule, None if it cannot be inquired."""
         self._queue_manager, self._queue, self._inquire = queue_manager, queue, ask
         self._retry_interval_tenths = retry_interval_s * 10
         self._backout_rules: dict[str, BackoutRule | None] = {}
 
-    def highlight_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        rule = self._find_backout_rule(
-            row["dlh_dest_q_name"] or "", row["dlh_dest_q_mgr_name"] or ""
-        )
-        return {
-            "expires_before_next_pass": 0 <= row["expiry"] <= self._retry_interval_tenths,
-            "came_from_backout": row["dlh_reason"] == BACKED_OUT
-            or self._is_backout(rule, row["backout_count"]),
-            "dest_backout_threshold": rule and rule[0],
-            "dest_backout_requeue_q": rule and rule[1],
-        }
-
-    def highlight_columns(
-        self,
-        columns: Mapping[str, Any],
-        expiry: npt.NDArray[np.int32],
-        backout_counts: npt.NDArray[np.int32],
-    ) -> dict[str, Any]:
-        names = columns["dlh_dest_q_name"].to_pylist()
-        others = columns["dlh_dest_q_mgr_name"].to_pylist()
-        rules = [self._find_backout_rule(*place) for place in zip(names, others, strict=True)]
-        reasons = columns["dlh_reason"].tolist()
-        return {
+    def add_to(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows with the highlights of their messages."""
+        names = ("dlh_dest_q_name", "dlh_dest_q_mgr_name", "backout_count", "dlh_reason")
+        queues, managers, counts, reasons = (rows.column(name).to_pylist() for name in names)
+        rules = list(map(self._find_backout_rule, queues, managers))
+        expiry = rows.column("expiry").to_numpy()
+        highlights = {
             "expires_before_next_pass": (expiry >= 0) & (expiry <= self._retry_interval_tenths),
             "came_from_backout": [
                 reason == BACKED_OUT or self._is_backout(rule, count)
-                for rule, count, reason in zip(rules, backout_counts.tolist(), reasons, strict=True)
+                for rule, count, reason in zip(rules, counts, reasons, strict=True)
             ],
             "dest_backout_threshold": [rule and rule[0] for rule in rules],
             "dest_backout_requeue_q": [rule and rule[1] for rule in rules],
         }
+        for name, values in highlights.items():
+            rows = _fill(rows, name, values)
+        return rows
 
     def _is_backout(self, rule: BackoutRule | None, backout_count: int) -> bool:
         if rule is None:
@@ -475,8 +459,8 @@ class Highlighter:
         threshold, requeue_q = rule
         return 0 < threshold <= backout_count or requeue_q == self._queue
 
-    def _find_backout_rule(self, queue: str, queue_manager: str) -> BackoutRule | None:
-        if not queue or queue_manager not in {"", self._queue_manager}:
+    def _find_backout_rule(self, queue: str | None, place: str | None) -> BackoutRule | None:
+        if not queue or place not in {"", self._queue_manager}:
             return None
         if queue not in self._backout_rules:
             if len(self._backout_rules) >= MAX_INQUIRED_DESTINATIONS:

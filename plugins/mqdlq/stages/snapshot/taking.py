@@ -154,9 +154,9 @@ class _SnapshotBrowse:
         """Write a row per message; return how many of the run's messages no rule can match."""
         run, constants = self._run, self._queue_manager.client.CMQC
         ask = make_backout_inquiry(self._queue_manager)
+        highlights = Highlighter(run.queue_manager, run.queue, run.retry_interval_s, ask)
         named = pa.array(sorted(run.named), pa.binary()) if run.named else None
         builder = RowBuilder(
-            Highlighter(run.queue_manager, run.queue, run.retry_interval_s, ask),
             max_length=self._find_max_length(),
             ccsid=int(self._queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
         )
@@ -164,7 +164,8 @@ class _SnapshotBrowse:
         for batch in self._browse_batches():
             fresh = self._separate_settled(batch)
             if fresh:
-                rows = self._attempts.add_to(builder.rows(fresh, self._clock()))
+                rows = highlights.add_to(builder.rows(fresh, self._clock()))
+                rows = self._attempts.add_to(rows)
                 rows = self._matches.add_to(rows, [sighted.browsed for sighted in fresh])
                 self._writer.write_batch(rows)
                 offsets = rows.column("payload_offset").to_pylist()

@@ -25,7 +25,7 @@ LONG = st.integers(-(2**31), 2**31 - 1)
 
 
 def builder(ccsid: int = 1208) -> RowBuilder:
-    return RowBuilder(Highlighter("QM1", "DLQ", 60, RULES.get), max_length=300, ccsid=ccsid)
+    return RowBuilder(max_length=300, ccsid=ccsid)
 
 
 def sighted(number: int, md: bytes, body: bytes) -> NumberedMessage:
@@ -35,7 +35,6 @@ def sighted(number: int, md: bytes, body: bytes) -> NumberedMessage:
 
 
 def one_by_one(messages: list[NumberedMessage], ccsid: int = 1208) -> list[dict[str, Any]]:
-    marks = Highlighter("QM1", "DLQ", 60, RULES.get)
     rows = []
     for message in messages:
         browsed = message.browsed
@@ -48,7 +47,7 @@ def one_by_one(messages: list[NumberedMessage], ccsid: int = 1208) -> list[dict[
             maybe_truncated=browsed.total_length >= 300,
             ccsid=ccsid,
         )
-        rows.append(row | marks.highlight_row(row))
+        rows.append(row)
     read: list[dict[str, Any]] = pa.RecordBatch.from_pylist(rows, schema=HEADERS).to_pylist()
     return read
 
@@ -143,7 +142,8 @@ def test_a_plain_dead_letter_is_parsed_in_batches(monkeypatch: pytest.MonkeyPatc
     made = builder()
     monkeypatch.setattr(made, "_build_row", None)
 
-    (row,) = made.rows([sighted(1, md, body + b"rest")], NOON).to_pylist()
+    rows = made.rows([sighted(1, md, body + b"rest")], NOON)
+    (row,) = Highlighter("QM1", "DLQ", 60, RULES.get).add_to(rows).to_pylist()
 
     assert (row["class"], row["dlh_dest_q_name"]) == ("dead_letter", "PAYMENTS")
     assert (row["came_from_backout"], row["dest_backout_threshold"]) == (True, 3)
