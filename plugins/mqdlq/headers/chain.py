@@ -67,13 +67,8 @@ class Chain:
         return any(header.record is None for header in self.headers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Following:
-    """A header's description of the bytes after it."""
-
-    encoding: int
-    ccsid: int
-    format: str
+_Following = tuple[int, int, str]
+"""A header's description of the bytes after it: their Encoding, CCSID and Format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +125,10 @@ def walk(
     """
     headers: list[ChainedHeader] = []
     beyond = ""  # the first limit that a header exceeds
-    following: _Following | None = _Following(encoding, ccsid, format)
-    while following and (reader := _READERS.get(following.format.rstrip(" \0"))):
+    following: _Following | None = (encoding, ccsid, format)
+    while following and (reader := _READERS.get(following[2].rstrip(" \0"))):
         structure, read = reader
-        place = _Position(body, offset, total_length, following.encoding, following.ccsid)
+        place = _Position(body, offset, total_length, *following[:2])
         try:
             length, record, problem = _read(read, place, len(headers))
         except MalformedHeaderError as error:
@@ -150,10 +145,8 @@ def walk(
         following = _following(record, place)
         offset += length
     if body[offset : offset + 4] in _AMS_STRUC_IDS:
-        description = following or _Following(encoding, ccsid, format)
-        headers.append(
-            ChainedHeader(AMS_HEADER, offset, 0, description.encoding, description.ccsid, None)
-        )
+        written, in_ccsid, _ = following or (encoding, ccsid, format)
+        headers.append(ChainedHeader(AMS_HEADER, offset, 0, written, in_ccsid, None))
     return Chain(tuple(headers), offset, beyond.removesuffix("; "))
 
 
@@ -178,10 +171,10 @@ def _following(record: Record, place: _Position) -> _Following | None:
     if isinstance(record, CicsHeader1 | CicsHeader | ImsHeader):
         # Their Encoding and CodedCharSetId are reserved: what follows is as they are themselves
         # (IBM MQ docs, "MQCIH - CICS bridge header", "MQIIH - IMS information header").
-        return _Following(place.encoding, place.ccsid, record.format)
+        return place.encoding, place.ccsid, record.format
     says: Any = record.msg_desc if isinstance(record, TransmissionQueueHeader) else record
     ccsid = following_ccsid(says.coded_char_set_id, place.ccsid)
-    return _Following(says.encoding, ccsid, says.format)
+    return says.encoding, ccsid, says.format
 
 
 _Reader = Callable[[_Position], tuple[int, Record, str]]

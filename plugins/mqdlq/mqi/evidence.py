@@ -131,15 +131,11 @@ MQCC_WARNING: Final = 1
 _LOCAL_TIME: Final = "%Y-%m-%d %H.%M.%S"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStatistics:
-    """The number of messages that programs got from a queue in an interval of some length.
+QueueStatistics = tuple[timedelta, int]
+"""The length of an interval, and how many messages programs got from a queue in it.
 
-    The interval ended when the message was put; the caller has its MQMD.
-    """
-
-    length: timedelta
-    gets: int
+The interval ended when the message was put; the caller has its MQMD.
+"""
 
 
 def read_statistics(body: bytes, queue: str) -> QueueStatistics | None:
@@ -163,7 +159,7 @@ def read_statistics(body: bytes, queue: str) -> QueueStatistics | None:
         if isinstance(gets := group.get(MQIAMO_GETS), tuple)
     ]
     total = sum(number for gets in counts for number in gets if isinstance(number, int))
-    return QueueStatistics(end - start, total) if counts and 0 <= total <= MAX_GETS else None
+    return (end - start, total) if counts and 0 <= total <= MAX_GETS else None
 
 
 def browse_statistics(

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import MqDlqError, QueueManagerError
@@ -91,11 +91,8 @@ IDLE_S: Final = 60.0
 Answer = TypeVar("Answer")
 
 
-class _Question(NamedTuple):
-    """An inquiry to run on a connection, and the future of its answer."""
-
-    ask: Callable[[QueueManager], Any]
-    answer: Future[Any]
+_Question = tuple[Callable[[QueueManager], Any], Future[Any]]
+"""An inquiry to run on a connection, and the future of its answer."""
 
 
 class InquiryPool:
@@ -131,7 +128,7 @@ class InquiryPool:
         answer: Future[Answer] = Future()
         with self._lock:
             inquiry_queue = self._inquiry_queues.setdefault(settings, _InquiryQueue())
-            inquiry_queue.questions.put(_Question(question, answer))
+            inquiry_queue.questions.put((question, answer))
             inquiry_queue.open += 1
             if inquiry_queue.threads < min(inquiry_queue.open, MAX_CONNECTIONS):
                 Thread(target=self._serve, args=(settings, inquiry_queue), daemon=True).start()
@@ -151,18 +148,12 @@ class InquiryPool:
                 with self._lock:
                     if not inquiry_queue.questions.empty():
                         continue
-                    self._unregister_thread(settings, inquiry_queue)
+                    inquiry_queue.threads -= 1
+                    if not inquiry_queue.threads:
+                        del self._inquiry_queues[settings]
                 break
             connection = self._ask(settings, inquiry_queue, connection, question)
         _end(connection)
-
-    def _unregister_thread(
-        self, settings: ConnectionSettings, inquiry_queue: _InquiryQueue
-    ) -> None:
-        """Count a thread that ends; remove a queue of inquiries without threads."""
-        inquiry_queue.threads -= 1
-        if not inquiry_queue.threads:
-            del self._inquiry_queues[settings]
 
     def _ask(
         self,
@@ -178,7 +169,7 @@ class InquiryPool:
                 self._answer(inquiry_queue, each, error)
             return None
         try:
-            found = question.ask(connection)
+            found = question[0](connection)
         except Exception as error:  # noqa: BLE001 (as above)
             _end(connection)
             self._answer(inquiry_queue, question, error)
@@ -187,14 +178,15 @@ class InquiryPool:
         return connection
 
     def _answer(self, inquiry_queue: _InquiryQueue, question: _Question, found: Any) -> None:
+        _, answer = question
         with self._lock:
             inquiry_queue.open -= 1
-        if not question.answer.set_running_or_notify_cancel():
+        if not answer.set_running_or_notify_cancel():
             return  # the caller has cancelled the inquiry
         if isinstance(found, Exception):
-            question.answer.set_exception(found)
+            answer.set_exception(found)
         else:
-            question.answer.set_result(found)
+            answer.set_result(found)
 
 
 @cache

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import AnotherExecutorError, QueueManagerError
@@ -45,16 +45,17 @@ class Marker:
     moved: Sequence[Sequence[Any]] = ()
 
 
-class Markers(Protocol):
-    """Store for the markers of units of work.
+class Markers:
+    """The markers of units of work: none, and no exclusive access, without a state queue.
 
     `prove_commits` says whether a missing marker proves that its unit was backed out.
     """
 
-    prove_commits: bool
+    prove_commits = False
 
     def markers(self) -> list[Marker]:
         """Return the markers of committed units that are not yet cleared."""
+        return []
 
     def put(self, marker: Marker) -> None:
         """Put a marker under syncpoint, in the unit of work it speaks of."""
@@ -63,23 +64,7 @@ class Markers(Protocol):
         """Remove the marker of a settled unit, under syncpoint."""
 
 
-class NoStateQueue:
-    """Replacement for an undefined state queue: no markers and no exclusive access."""
-
-    prove_commits = False
-
-    def markers(self) -> list[Marker]:
-        """Return none."""
-        return []
-
-    def put(self, marker: Marker) -> None:
-        """Put no marker."""
-
-    def clear(self, unit: str) -> None:
-        """Do nothing."""
-
-
-class StateQueue:
+class StateQueue(Markers):
     """The state queue, which the only executor of a DLQ keeps open for exclusive input."""
 
     prove_commits = True
@@ -185,7 +170,7 @@ def open_state_queue(queue_manager: QueueManager, name: str) -> Iterator[Markers
             ) from error
         if error.reason != MQRC["MQRC_UNKNOWN_OBJECT_NAME"]:
             raise
-        yield NoStateQueue()
+        yield Markers()
         return
     try:
         yield StateQueue(queue_manager, queue, name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
@@ -52,11 +52,8 @@ class _Queue:
     is_of_applications: bool = False
 
 
-class _Finding(NamedTuple):
-    """Fault of a queue, and the MQSC commands that correct it."""
-
-    text: str
-    commands: tuple[str, ...] = ()
+_Finding = tuple[str, tuple[str, ...]]
+"""A fault of a queue, and the MQSC commands that correct it."""
 
 
 def advise_on_backout(
@@ -86,13 +83,14 @@ def advise_on_backout(
         is_asked = is_of_system or not queue.name.startswith(SYSTEM)
         if queue.is_of_applications and is_asked and queue.name not in left_out:
             findings = list(advisor.find(queue))
+            commands = [command for _, each in findings for command in each]
             advice.append(
                 BackoutAdvice(
                     queue.name,
                     queue.threshold,
                     queue.backout_queue,
-                    tuple(finding.text for finding in findings),
-                    tuple(command for finding in findings for command in finding.commands),
+                    tuple(text for text, _ in findings),
+                    tuple(commands),
                     tuple(sorted(handlers.get(queue.backout_queue, ()))),
                 )
             )
@@ -131,7 +129,7 @@ class _Advisor:
         else:
             yield from self._find_unusable_queue(queue)
             return
-        yield _Finding(text, self._give_backout_queue(queue))
+        yield (text, self._give_backout_queue(queue))
 
     def _give_backout_queue(self, queue: _Queue) -> tuple[str, ...]:
         """Return the commands that give a queue its own backout queue; none without a name."""
@@ -145,27 +143,27 @@ class _Advisor:
     def _find_unusable_queue(self, queue: _Queue) -> Iterator[_Finding]:
         name = queue.backout_queue
         if not queue.threshold:
-            yield _Finding(
+            yield (
                 "BOTHRESH is 0, so that BOQNAME has no effect",
                 (f"ALTER QLOCAL('{queue.name}') BOTHRESH({THRESHOLD})",),
             )
         target = self._ask(name)
         if target is None:
-            yield _Finding(f"BOQNAME {name} is not defined", (_define(name, queue),))
+            yield (f"BOQNAME {name} is not defined", (_define(name, queue),))
         elif not target.is_local:
-            yield _Finding(f"BOQNAME {name} is not a local queue, so that no handler can serve it")
+            yield (f"BOQNAME {name} is not a local queue, so that no handler can serve it", ())
         else:
             if target.is_inhibited:
-                yield _Finding(
+                yield (
                     f"puts to BOQNAME {name} are inhibited",
                     (f"ALTER QLOCAL('{name}') PUT(ENABLED)",),
                 )
             if target.max_length < queue.max_length:
-                yield _Finding(
+                text = (
                     f"BOQNAME {name} takes messages of {target.max_length:,} bytes, the queue of"
-                    f" {queue.max_length:,}",
-                    (f"ALTER QLOCAL('{name}') MAXMSGL({queue.max_length})",),
+                    f" {queue.max_length:,}"
                 )
+                yield text, (f"ALTER QLOCAL('{name}') MAXMSGL({queue.max_length})",)
 
     def _ask(self, name: str) -> _Queue | None:
         """Return a queue of any type, or None if there is none that the user may display."""

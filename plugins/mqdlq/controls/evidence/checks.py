@@ -97,9 +97,10 @@ def _compare_gets(execution: Execution, check: EvidenceCheck) -> EvidenceCheck:
                 return replace(check, trouble=trouble)
             end = _end_of_interval(descriptor, found, check)
             if found is not None and end is not None:
-                gets += found.gets
+                length, number_of_gets = found
+                gets += number_of_gets
                 ends.append(end)
-                starts.append(end - found.length)
+                starts.append(end - length)
     if gets > MAX_GETS:
         return replace(check, trouble="its messages have an impossible number of gets")
     if not ends:

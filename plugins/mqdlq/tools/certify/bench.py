@@ -31,20 +31,14 @@ QUEUE_AUTHORITIES: Final = "BROWSE,GET,PUT,INQ,PASSALL"
 """The authorities that every behaviour except restoring needs on each scratch queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """An attribute of a queue: as MQSC, and as selector and value of the MQI."""
-
-    mqsc: str
-    selector: str
-    value: int
-
+Attribute = tuple[str, str, int]
+"""An attribute of a queue: as MQSC, and as selector and value of the MQI."""
 
 # The site may have changed the defaults of these in SYSTEM.DEFAULT.LOCAL.QUEUE.
 _COMMON: Final = (
-    Attribute("SHARE", "MQIA_SHAREABILITY", 1),
-    Attribute("DEFSOPT(SHARED)", "MQIA_DEF_INPUT_OPEN_OPTION", 2),
-    Attribute("MSGDLVSQ(PRIORITY)", "MQIA_MSG_DELIVERY_SEQUENCE", 0),
+    ("SHARE", "MQIA_SHAREABILITY", 1),
+    ("DEFSOPT(SHARED)", "MQIA_DEF_INPUT_OPEN_OPTION", 2),
+    ("MSGDLVSQ(PRIORITY)", "MQIA_MSG_DELIVERY_SEQUENCE", 0),
 )
 
 
@@ -63,17 +57,17 @@ class ScratchQueue:
         return prefix + self.suffix
 
     def mqsc(self, prefix: str) -> str:
-        attributes = " ".join(attribute.mqsc for attribute in self.attributes)
+        attributes = " ".join(mqsc for mqsc, _, _ in self.attributes)
         return f"DEFINE QLOCAL('{self.name(prefix)}') {attributes} +\n  DESCR('{KEPT}')"
 
 
-SOURCE: Final = ScratchQueue("SOURCE", (Attribute("MAXDEPTH(100)", "MQIA_MAX_Q_DEPTH", 100),))
-TARGET: Final = ScratchQueue("TARGET", (Attribute("MAXDEPTH(100)", "MQIA_MAX_Q_DEPTH", 100),))
-STATE: Final = ScratchQueue("STATE", (Attribute("DEFPSIST(YES)", "MQIA_DEF_PERSISTENCE", 1),))
-FULL: Final = ScratchQueue("FULL", (Attribute("MAXDEPTH(1)", "MQIA_MAX_Q_DEPTH", 1),))
-NO_PUT: Final = ScratchQueue("NOPUT", (Attribute("PUT(DISABLED)", "MQIA_INHIBIT_PUT", 1),))
-NO_GET: Final = ScratchQueue("NOGET", (Attribute("GET(DISABLED)", "MQIA_INHIBIT_GET", 1),))
-SHORT: Final = ScratchQueue("SHORT", (Attribute("MAXMSGL(100)", "MQIA_MAX_MSG_LENGTH", 100),))
+SOURCE: Final = ScratchQueue("SOURCE", (("MAXDEPTH(100)", "MQIA_MAX_Q_DEPTH", 100),))
+TARGET: Final = ScratchQueue("TARGET", (("MAXDEPTH(100)", "MQIA_MAX_Q_DEPTH", 100),))
+STATE: Final = ScratchQueue("STATE", (("DEFPSIST(YES)", "MQIA_DEF_PERSISTENCE", 1),))
+FULL: Final = ScratchQueue("FULL", (("MAXDEPTH(1)", "MQIA_MAX_Q_DEPTH", 1),))
+NO_PUT: Final = ScratchQueue("NOPUT", (("PUT(DISABLED)", "MQIA_INHIBIT_PUT", 1),))
+NO_GET: Final = ScratchQueue("NOGET", (("GET(DISABLED)", "MQIA_INHIBIT_GET", 1),))
+SHORT: Final = ScratchQueue("SHORT", (("MAXMSGL(100)", "MQIA_MAX_MSG_LENGTH", 100),))
 LOCK: Final = ScratchQueue("LOCK")
 """A run holds it for exclusive input, so that a second one does not use the same queues."""
 MISSING: Final = ScratchQueue("MISSING")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -92,7 +92,6 @@ def certify(
     clock: Callable[[], datetime],
     begin: Callable[[Certification], None] = lambda _: None,
     progress: Callable[[Finding], None] = lambda _: None,
-    behaviours: Iterable[Behaviour] = BEHAVIOURS,
 ) -> Certification:
     """Try each behaviour on scratch queues under a prefix, and report each finding as it is made.
 
@@ -103,7 +102,7 @@ def certify(
         found = Certification(clock(), prefix, versions_of(queue_manager))
     begin(found)
     with prepared_queues(connect, prefix, user) as queues:
-        for behaviour in behaviours:
+        for behaviour in BEHAVIOURS:
             finding = try_behaviour(behaviour, Bench(connect, prefix))
             queues.empty()
             found.findings.append(finding)
@@ -204,14 +203,12 @@ MQQT_LOCAL, MQPO_YES = 1, 1
 
 
 class ScratchQueues:
-    """The scratch queues of one prefix over one connection."""
+    """The scratch queues of one prefix over one connection without a unit of work."""
 
     def __init__(self, queue_manager: QueueManager, prefix: str, user: str) -> None:
-        """Use a connection without a unit of work; `user` is for commands in error texts."""
-        self._queue_manager = queue_manager
+        self._queue_manager, self._prefix = queue_manager, prefix
         self._application = Application(queue_manager, prefix)
-        self._prefix = prefix
-        self._user = user
+        self._user = user  # for the commands in error texts
 
     def check_ownership(self) -> None:
         """Raise CertificationError if a queue with a scratch queue's name is someone else's."""
@@ -251,8 +248,8 @@ class ScratchQueues:
             elif descr == KEPT:
                 self._check_attributes(queue)
 
-    def empty(self) -> None:
-        for queue in SCRATCH_QUEUES:
+    def empty(self, *queues: ScratchQueue) -> None:
+        for queue in queues or SCRATCH_QUEUES:
             if queue is not LOCK and self._application.depth(queue):
                 self._application.get_all(queue)
 
@@ -260,12 +257,10 @@ class ScratchQueues:
         """Delete the temporary queues except the lock queue, and empty the others."""
         for queue in SCRATCH_QUEUES:
             descr = self._descr(queue)
-            if queue is LOCK:
-                continue
-            if descr == TEMPORARY:
+            if queue is not LOCK and descr == TEMPORARY:
                 self._delete(queue)
-            elif descr == KEPT and self._application.depth(queue):
-                self._application.get_all(queue)
+            elif descr == KEPT:
+                self.empty(queue)
 
     def remove_lock(self) -> None:
         """Delete the lock queue if it is temporary and no other run holds it."""
@@ -283,28 +278,23 @@ class ScratchQueues:
             return None
 
     def _check_attributes(self, queue: ScratchQueue) -> None:
-        selectors = [self._application.number(each.selector) for each in queue.attributes]
         name = queue.name(self._prefix)
+        selectors = [self._application.number(selector) for _, selector, _ in queue.attributes]
         found = self._queue_manager.inquire_attributes(name, *selectors)
-        for attribute, value in zip(queue.attributes, found, strict=True):
-            if attribute.value != value:
+        for (mqsc, _, wanted), value in zip(queue.attributes, found, strict=True):
+            if wanted != value:
                 raise CertificationError(
                     "MQDLQ-955",
-                    f"scratch queue {name} is not defined with {attribute.mqsc}; define it again"
+                    f"scratch queue {name} is not defined with {mqsc}; define it again"
                     " with the commands of --mqsc, with REPLACE",
                 )
 
     def _define(self, queue: ScratchQueue) -> None:
-        constants = self._queue_manager.client.CMQC
         number = self._application.number
-        parameters = {
-            constants.MQCA_Q_NAME: queue.name(self._prefix).encode(),
-            constants.MQIA_Q_TYPE: MQQT_LOCAL,
-            **{number(attribute.selector): attribute.value for attribute in queue.attributes},
-            constants.MQCA_Q_DESC: TEMPORARY.encode(),
-        }
+        attributes = {number(selector): value for _, selector, value in queue.attributes}
+        descr = {number("MQCA_Q_DESC"): TEMPORARY.encode()}
         try:
-            self._command("MQCMD_CREATE_Q", parameters)
+            self._command("MQCMD_CREATE_Q", queue, attributes | descr)
         except QueueManagerError as error:
             commands = "\n".join(administrator_commands(self._prefix, self._user))
             raise CertificationError(
@@ -316,15 +306,10 @@ class ScratchQueues:
 
     def _delete(self, queue: ScratchQueue) -> None:
         """Delete a queue whose DESCR was just read, with its messages."""
-        client = self._queue_manager.client
         name = queue.name(self._prefix)
-        parameters = {
-            client.CMQC.MQCA_Q_NAME: name.encode(),
-            client.CMQC.MQIA_Q_TYPE: MQQT_LOCAL,
-            client.module.CMQCFC.MQIACF_PURGE: MQPO_YES,
-        }
+        purge = self._queue_manager.client.module.CMQCFC.MQIACF_PURGE
         try:
-            self._command("MQCMD_DELETE_Q", parameters)
+            self._command("MQCMD_DELETE_Q", queue, {purge: MQPO_YES})
         except QueueManagerError as error:
             raise CertificationError(
                 "MQDLQ-956",
@@ -332,9 +317,16 @@ class ScratchQueues:
                 f" or let an administrator run DELETE QLOCAL('{name}') PURGE",
             ) from error
 
-    def _command(self, name: str, parameters: dict[int, Any]) -> None:
-        """Run a PCF command; its reply queue is dynamic and ends with the command."""
-        run_command(self._queue_manager, name, parameters, reply_queue=f"{self._prefix[:32]}*")
+    def _command(self, name: str, queue: ScratchQueue, parameters: Mapping[int, Any]) -> None:
+        """Run a PCF command on a queue; its reply queue is dynamic and ends with the command."""
+        number = self._application.number
+        # The name comes first in a command.
+        subject = {
+            number("MQCA_Q_NAME"): queue.name(self._prefix).encode(),
+            number("MQIA_Q_TYPE"): MQQT_LOCAL,
+        }
+        reply_queue = f"{self._prefix[:32]}*"
+        run_command(self._queue_manager, name, {**subject, **parameters}, reply_queue=reply_queue)
 
 
 @contextmanager
