@@ -23,9 +23,17 @@ from mqdlq.controls.sequences import Sequences
 from mqdlq.handlers import Handler
 from mqdlq.handlers.configuration import KEYS
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Notification
-from mqdlq.lake import schema_document
 from tests.support.coverage import mqi_coverage
-from tests.support.docs import command_line, errors, handler, metrics, parameters, schemas, versions
+from tests.support.docs import (
+    command_line,
+    errors,
+    handler,
+    metrics,
+    parameters,
+    schemas,
+    snapshot_schema,
+    versions,
+)
 from tests.support.paths import ROOT
 
 DIRECTORY: Final = ROOT / "docs" / "reference"
@@ -50,7 +58,10 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "metrics": metrics.metrics,
     "versions": versions.versions,
     "cells": versions.cells,
-    "snapshot schema": schema_document.document,
+    "columns of headers": snapshot_schema.headers,
+    "columns of settled": snapshot_schema.settled,
+    "columns of payload": snapshot_schema.payload,
+    "fields of a manifest": snapshot_schema.manifest,
     "ledger tables": schemas.ledger_tables,
     "report records": schemas.report_records,
     "coverage of the MQI": mqi_coverage.generated,
