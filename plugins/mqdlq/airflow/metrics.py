@@ -21,7 +21,6 @@ from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Outcome, Trait
 
 if TYPE_CHECKING:
-    from mqdlq.reading.alerts import Facts
     from mqdlq.reading.report.files import ReportFiles
 
 REASONS: Final = 20
@@ -203,15 +202,12 @@ def emit_start_failure(handler: str) -> None:
     _flush()
 
 
-def emit(
-    facts: Facts, files: ReportFiles, handler: Handler, *, ledger: Ledger, now: datetime
-) -> None:
+def emit(run: Run, files: ReportFiles, handler: Handler, *, ledger: Ledger, now: datetime) -> None:
     """Send all metrics of a run that has ended, except MAXDEPTH.
 
     Called again for a run it counts its outcomes again. A run for named messages sends nothing
     about the messages it was not started for.
     """
-    run = facts.run
     seen, look = ledger.accounts.of_run(run.run_id), ledger.runs.last_look(run.run_id)
     if run.run_type == "backfill":
         look = None  # at snapshots, not at the queue
@@ -223,13 +219,13 @@ def emit(
         Stats.incr(Metric.OUTCOMES, number, tags=_tags_of(run, outcome=outcome))
     _gauge(Metric.NOT_ARCHIVED, ledger.outcomes.count_without_archive_copy(run.run_id), run)
     _gauge(Metric.RUN_DURATION, (now - run.started_at).total_seconds(), run)
-    _gauge(Metric.RUN_UNACCOUNTED, int(not facts.adds_up), run)
-    _emit_verdict(run.handler, failed=facts.failed)
-    _gauge(Metric.OPEN_BREAKERS, len(facts.breakers), run)
+    _gauge(Metric.RUN_UNACCOUNTED, int(not files.adds_up), run)
+    _emit_verdict(run.handler, failed=files.failed)
+    _gauge(Metric.OPEN_BREAKERS, len(files.breakers), run)
     if not run.message_keys:  # such a run knows too little of the queue
         is_empty = look is not None and not look.is_work and not look.depth
-        _emit_about_the_queue(facts, files, ledger, now, is_known=seen is not None or is_empty)
-        if not facts.failed and run.run_type != "backfill":
+        _emit_about_the_queue(run, files, ledger, now, is_known=seen is not None or is_empty)
+        if not files.failed and run.run_type != "backfill":
             _gauge(Metric.LAST_SUCCESS, now.timestamp(), run)
             overdue_at = handler.overdue_at(now)
             _gauge(Metric.OVERDUE, overdue_at.timestamp() if overdue_at else 0.0, run)
@@ -237,14 +233,14 @@ def emit(
 
 
 def _emit_about_the_queue(
-    facts: Facts, files: ReportFiles, ledger: Ledger, now: datetime, *, is_known: bool
+    run: Run, files: ReportFiles, ledger: Ledger, now: datetime, *, is_known: bool
 ) -> None:
     """Send reasons, messages that need attention, and the age of the oldest remaining one.
 
     `is_known` says that the run has seen its whole queue. A gauge keeps its value until another
     value is sent, so such a run also sends 0 for the reasons that only the run before it has met.
     """
-    run, oldest = facts.run, facts.oldest_left
+    oldest = files.oldest_left
     by_reason = _by_label(files.reasons)
     by_cause = _by_cause(ledger.snapshots.causes(run.run_id))
     if is_known:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mqdlq.failures import left_no_word
 from mqdlq.handlers.operation import Alerts, Event
@@ -18,6 +18,9 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Outcome
 from mqdlq.words import count, name_causes
+
+if TYPE_CHECKING:  # templates: not at parse time
+    from mqdlq.reading.report.files import ReportFiles
 
 LASTING: Final[tuple[str, ...]] = tuple(event for event in Event if event.lasts)
 
@@ -31,80 +34,58 @@ class Alert:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """The facts about a run at its end.
-
-    `short` is the report's short text, `failed` and `adds_up` are the report's verdict on the run
-    and its account, `oldest_left` is the time since when the oldest remaining message is there,
-    `expiring` says which messages expire before the next run, "" if none does, and `expires_anew`
-    whether the previous run did not know of one of them. `breakers` are the open breakers, in
-    words.
-    """
-
-    run: Run
-    short: str
-    failed: bool
-    adds_up: bool
-    oldest_left: datetime | None = None
-    expiring: str = ""
-    breakers: tuple[str, ...] = ()
-    expires_anew: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A run that could not start, and the short text of its report."""
-
-    handler: str
-    run_id: str
-    short: str
-
-
 Notify = Callable[[Sequence[Alert]], Sequence[Event]]
 """Sends alerts; returns the events whose alerts reached every recipient."""
 
 
 def send(
-    facts: Facts, thresholds: Alerts, notify: Notify, *, ledger: Ledger, now: datetime
+    run: Run,
+    files: ReportFiles,
+    thresholds: Alerts,
+    notify: Notify,
+    *,
+    ledger: Ledger,
+    now: datetime,
 ) -> None:
     """Send the alerts of a run that has ended; a second call for a run sends nothing twice."""
-    run_id = facts.run.run_id
+    run_id = run.run_id
     before = ledger.alerts.sent(run_id)
-    found = alerts_of(facts, thresholds, ledger=ledger, now=now)
+    found = alerts_of(run, files, thresholds, ledger=ledger, now=now)
     new = [alert for alert in found if alert.event not in before]
     sent = notify(new)
     # The next run sends an alert again that did not reach every recipient.
     unsent = {alert.event for alert in new} - set(sent)
-    holds = lasting_events(facts, thresholds, ledger=ledger, now=now)
+    holds = lasting_events(run, files, thresholds, ledger=ledger, now=now)
     ledger.alerts.record(run_id, sent, [event for event in holds if event not in unsent], now)
 
 
-def send_start_failure(refusal: Refusal, notify: Notify, *, ledger: Ledger, now: datetime) -> None:
-    """Send the alert of a run that could not start.
+def send_start_failure(
+    handler: str, run_id: str, short: str, notify: Notify, *, ledger: Ledger, now: datetime
+) -> None:
+    """Send the alert of a run that could not start, with the short text of its report.
 
     If its failure is not recorded, because it was stopped, that is recorded.
     """
-    handler, run_id = refusal.handler, refusal.run_id
     if not ledger.runs.failures(run_id):
         ledger.runs.record_failure(run_id, handler, left_no_word("sense"), now)
     before = ledger.alerts.sent(run_id)
-    found = start_failure_alerts(handler, run_id, refusal.short, ledger)
+    found = start_failure_alerts(handler, run_id, short, ledger)
     sent = notify([alert for alert in found if alert.event not in before])
     ledger.alerts.record(run_id, sent, [] if before else [Event.FAILED], now)
 
 
-def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[Alert]:
+def alerts_of(
+    run: Run, files: ReportFiles, thresholds: Alerts, *, ledger: Ledger, now: datetime
+) -> list[Alert]:
     """Return the alerts of a run that has ended, in the order of `Event`."""
-    run = facts.run
     before = ledger.alerts.run_before(run)
     lasted = ledger.alerts.lasting(before) if before is not None else set()
     observable = _observable_events(run, ledger)
     if Event.FAILED not in lasted and ledger.alerts.could_not_begin_since(before, run):
         lasted.add(Event.FAILED)
         observable.add(Event.FAILED)  # this run has started
-    found = dict(_found(facts, thresholds, ledger, now))
-    if facts.expires_anew:
+    found = dict(_found(run, files, thresholds, ledger, now))
+    if files.expires_anew:
         lasted.discard(Event.EXPIRING)
     new = {event: words for event, words in found.items() if event not in lasted}
     over = sorted(lasted & observable - set(found))
@@ -112,7 +93,7 @@ def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime
         new[Event.RECOVERY] = f"over: {', '.join(over)}"
     place = f"{run.queue} @ {run.queue_manager}"
     return [
-        Alert(event, f"{run.handler}: {new[event]} ({place})", facts.short)
+        Alert(event, f"{run.handler}: {new[event]} ({place})", files.short)
         for event in Event
         if event in new
     ]
@@ -129,7 +110,6 @@ def start_failure_alerts(handler: str, run_id: str, short: str, ledger: Ledger) 
 
 
 def unreported_alert(handler: str, text: str) -> Alert:
-    """Return the alert that a run failed and has no report."""
     return Alert(Event.FAILED, f"{handler}: the run failed, and has no report", text)
 
 
@@ -139,16 +119,17 @@ def build_approval_alert(run: Run, asked: Iterable[str]) -> Alert:
     return Alert(Event.APPROVAL, title, "\n".join(asked))
 
 
-def lasting_events(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[str]:
+def lasting_events(
+    run: Run, files: ReportFiles, thresholds: Alerts, *, ledger: Ledger, now: datetime
+) -> list[str]:
     """Return the lasting events that hold after a run, alerted before or not.
 
     An event that the run cannot observe holds if it held before. `expiring` is among them, so that
     the next run does not send it again for the same messages; it has no recovery.
     """
-    run = facts.run
     before = ledger.alerts.run_before(run)
     lasted = ledger.alerts.lasting(before) if before is not None else set()
-    holds: set[str] = set(dict(_found(facts, thresholds, ledger, now)))
+    holds: set[str] = set(dict(_found(run, files, thresholds, ledger, now)))
     observed = _observable_events(run, ledger)
     if observed and not run.message_keys:
         observed.add(Event.EXPIRING)
@@ -157,9 +138,8 @@ def lasting_events(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: dat
 
 
 def _found(
-    facts: Facts, thresholds: Alerts, ledger: Ledger, now: datetime
+    run: Run, files: ReportFiles, thresholds: Alerts, ledger: Ledger, now: datetime
 ) -> Iterator[tuple[Event, str]]:
-    run = facts.run
     before = ledger.alerts.run_before(run, is_closed=True)
     sighting = ledger.accounts.of_run(before) if before is not None else None
     messages, had = _messages(run.run_id, ledger), _messages(before, ledger)
@@ -171,27 +151,26 @@ def _found(
         yield Event.NEW_CAUSE, f"{'new causes' if len(new) > 1 else 'new cause'}: {named}"
     if is_whole and had and messages - had >= thresholds.growth:
         yield Event.GROWTH, f"{count(messages - had, 'more message')} than in the last run"
-    yield from _about_remaining_messages(facts, thresholds, ledger, now)
-    if not facts.adds_up:
+    yield from _about_remaining_messages(run.run_id, files, thresholds, ledger, now)
+    if not files.adds_up:
         yield Event.UNACCOUNTED, "the account does not add up"
-    elif facts.failed:
+    elif files.failed:
         yield Event.FAILED, "the run failed"
 
 
 def _about_remaining_messages(
-    facts: Facts, thresholds: Alerts, ledger: Ledger, now: datetime
+    run_id: str, files: ReportFiles, thresholds: Alerts, ledger: Ledger, now: datetime
 ) -> Iterator[tuple[Event, str]]:
-    run_id = facts.run.run_id
     outcomes = Counter({str(one): number for one, number in ledger.outcomes.counts(run_id).items()})
     outcomes[Outcome.QUARANTINED] += len(ledger.outcomes.quarantine_forwards(run_id))
-    oldest = facts.oldest_left
+    oldest = files.oldest_left
     if oldest is not None and now - oldest >= thresholds.oldest_age:
         yield Event.OLDEST_AGE, f"a message has been on the queue since {oldest:%Y-%m-%d %H:%M} UTC"
-    if facts.expiring:
-        yield Event.EXPIRING, facts.expiring
-    if facts.breakers:
-        others = len(facts.breakers) - 1
-        yield Event.BREAKER, facts.breakers[0] + (f", and {others:,} more" if others else "")
+    if files.expiring:
+        yield Event.EXPIRING, files.expiring
+    if files.breakers:
+        others = len(files.breakers) - 1
+        yield Event.BREAKER, files.breakers[0] + (f", and {others:,} more" if others else "")
     for event in Event:
         if number := outcomes.get(event.value):
             yield event, f"{count(number, 'message')} {event}"

@@ -249,7 +249,6 @@ class FleetRow:
 
     @property
     def state(self) -> QueueState:
-        """The most urgent state."""
         return self.findings[0].state
 
     @cached_property
@@ -338,7 +337,6 @@ class FleetRow:
 
     @property
     def rules_digest(self) -> str:
-        """The beginning of the digest of these rules."""
         return self._ruled.rules_digest[:DIGEST_SHOWN] if self._ruled is not None else ""
 
     @property
@@ -360,7 +358,6 @@ def depth_of(run: RunFacts) -> int | None:
 
 
 def find_states(row: FleetRow, now: datetime) -> list[Finding]:
-    """Return what is to say of a handler on its queue, the most urgent state first."""
     found = [*_about_file(row), *_about_runs(row, now)]
     if row.seen is None and row.refusal is None:
         found.append(Finding(QueueState.NEVER_RAN, "The ledger has no run of it."))
@@ -477,7 +474,6 @@ class FleetFilter:
     queue_manager: str = ""
 
     def has(self, row: FleetRow) -> bool:
-        """Return whether a row is shown."""
         names = (row.handler, row.queue_manager, row.queue)
         return (
             (not self.text or any(self.text.lower() in name.lower() for name in names))
@@ -546,7 +542,6 @@ def _need(row: FleetRow) -> tuple[object, ...]:
 
 
 def sum_up(rows: Sequence[FleetRow]) -> FleetSummary:
-    """Return the numbers of a fleet."""
     counted = Counter(row.state for row in rows)
     files = {row.handler: row.file for row in rows if row.file is not None}
     return FleetSummary(

@@ -142,15 +142,12 @@ class _Sink(io.RawIOBase):
         self._written = 0
 
     def writable(self) -> bool:
-        """Say that it can be written."""
         return True
 
     def tell(self) -> int:
-        """Return the number of bytes written so far."""
         return self._written
 
     def write(self, data: Any) -> int:
-        """Hold bytes until they are taken."""
         self._held += data
         self._written += len(data)
         return len(data)

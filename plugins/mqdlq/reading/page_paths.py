@@ -19,12 +19,10 @@ NOT_HANDLERS: Final = frozenset({"history", "restore", "broken_handlers"})
 
 
 def dag_of(handler: str) -> str:
-    """Return the id of the DAG that runs a handler."""
     return DAG_PREFIX + handler
 
 
 def handler_of(dag_id: str) -> str | None:
-    """Return the handler that a DAG runs, None for any other DAG."""
     name = dag_id.removeprefix(DAG_PREFIX)
     return None if name in {"", dag_id} or name in NOT_HANDLERS else name
 
@@ -50,11 +48,9 @@ class Paths:
     airflow: str = ""
 
     def overview(self, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of all handlers."""
         return self._at("/", filters)
 
     def search(self, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of the search over all handlers."""
         return self._at("/search", filters)
 
     def search_file(self, form: str, filters: Filters = NO_FILTERS) -> str:
@@ -62,11 +58,9 @@ class Paths:
         return self._at(f"/search.{_part(form)}", filters)
 
     def audit(self, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of the audit log of all handlers."""
         return self._at("/audit", filters)
 
     def licences(self) -> str:
-        """Return the path of the licences of the page's own files."""
         return self._at("/licences")
 
     def static(self, name: str, version: str) -> str:
@@ -74,15 +68,12 @@ class Paths:
         return self._at(f"/static/{_part(name)}", {"v": version})
 
     def handler(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of a handler's home."""
         return self._of(handler, "", filters)
 
     def causes(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of a handler's causes."""
         return self._of(handler, "/causes", filters)
 
     def cause(self, handler: str, cause_id: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of one cause."""
         return self._of(handler, f"/causes/{_part(cause_id)}", filters)
 
     def cause_rule(self, handler: str, cause_id: str, filters: Filters = NO_FILTERS) -> str:
@@ -106,15 +97,12 @@ class Paths:
         return self._of(handler, f"/messages/{_part(message_key)}/{part}", filters)
 
     def runs(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of a handler's runs."""
         return self._of(handler, "/runs", filters)
 
     def run(self, handler: str, run_id: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of a run, by its id in the ledger."""
         return self._of(handler, f"/runs/{_part(run_id)}", filters)
 
     def run_report(self, handler: str, run_id: str) -> str:
-        """Return the path of a run's HTML report."""
         return self._of(handler, f"/runs/{_part(run_id)}/report")
 
     def run_outcomes(
@@ -124,15 +112,12 @@ class Paths:
         return self._of(handler, f"/runs/{_part(run_id)}/outcomes.{_part(form)}", filters)
 
     def rules(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of a handler's rules."""
         return self._of(handler, "/rules", filters)
 
     def history(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of a handler's history."""
         return self._of(handler, "/history", filters)
 
     def act(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of the form that acts on messages."""
         return self._of(handler, "/act", filters)
 
     def act_on(self, handler: str, keys: Sequence[str] = (), cause_id: str = "") -> str:
@@ -156,15 +141,12 @@ class Paths:
         return self._of(handler, name, filters) if handler else self._at(name, filters)
 
     def handler_audit(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of a handler's audit log."""
         return self._of(handler, "/audit", filters)
 
     def airflow_dag(self, handler: str) -> str:
-        """Return the path of a handler's DAG in Airflow's own UI."""
         return f"{self.airflow}/dags/{_part(dag_of(handler))}"
 
     def airflow_run(self, handler: str, dag_run_id: str) -> str:
-        """Return the path of a DAG run in Airflow's own UI."""
         return f"{self.airflow_dag(handler)}/runs/{_part(dag_run_id)}"
 
     def _of(self, handler: str, rest: str, filters: Filters = NO_FILTERS) -> str:

@@ -87,13 +87,11 @@ class Sources:
     """When the first and the last attempt were made; each is recorded before its unit begins."""
 
     def placed(self, cell: Cell) -> tuple[int, int, str, str, str, str]:
-        """Return the fields of a `RuleTarget`: the rule as it is written, its action and target."""
         written = self.rules.get(cell[0], NO_RULE)
         return (cell[0], written.line, written.text, *cell[1:])
 
     @property
     def is_for_named(self) -> bool:
-        """Whether the run is for named messages only."""
         return self.run is not None and bool(self.run.message_keys)
 
 
@@ -143,7 +141,6 @@ def written_rules(text: str) -> dict[int, WrittenRule]:
 def _settled_before(
     manifest: SnapshotManifest, snapshot: TakenSnapshot | None
 ) -> Mapping[Ending, int]:
-    """Count the settled messages of a snapshot as earlier runs left them, if it can be read."""
     if snapshot is None or not manifest.settled:
         return {}
     try:
@@ -269,7 +266,6 @@ _PERHAPS_ON_THE_QUEUE: Final = frozenset(Outcome) - _ON_THE_QUEUE - DEPARTED
 
 
 def is_untouched(sources: Sources, counts: RunCounts) -> bool:
-    """Whether a run has begun no unit of work, and has booked no outcome."""
     return not (sources.attempted or counts.booked or sources.sighting)
 
 

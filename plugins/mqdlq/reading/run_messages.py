@@ -450,7 +450,6 @@ class MessageList:
 
 
 def _fits(row: dict[str, Any], chosen: OutcomeFilter) -> bool:
-    """Whether a settled message fits a filter on outcomes."""
     if chosen.is_unbooked:
         return False
     if chosen.outcome is not None and Outcome(row["outcome"]) is not chosen.outcome:

@@ -115,12 +115,10 @@ class MatrixRow(RuleTarget):
 
     @property
     def has_many_targets(self) -> bool:
-        """Whether the planned messages go to more targets than a plan counts."""
         return self.target_q == MANY_TARGETS
 
     @property
     def change(self) -> int:
-        """The planned messages, less those of the run before."""
         return 0 if self.before is None else self.planned - self.before
 
 
@@ -140,7 +138,6 @@ class PlanMatrix:
 
     @property
     def discards(self) -> tuple[MatrixRow, ...]:
-        """The rows that discard messages."""
         return tuple(row for row in self.rows if row.action == Action.DISCARD)
 
 
@@ -186,7 +183,6 @@ def _planned(description: PlanDescription) -> dict[Cell, int]:
 
 
 def _description(sources: Sources, lake_root: str) -> tuple[PlanDescription | None, str]:
-    """Return the description of a run's plan, or why there is none."""
     if sources.plan is None:
         return None, "no plan was made"
     try:
@@ -224,5 +220,4 @@ def _run_before(
 
 
 def _one_line(written: WrittenRule) -> str:
-    """Return a rule's text without the layout of its lines."""
     return " ".join(written.text.replace("+\n", " ").split())

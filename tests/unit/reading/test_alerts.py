@@ -14,9 +14,10 @@ from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.failures import Failure
 from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger.tables.runs import Look, Run, alerts, causes
-from mqdlq.reading.alerts import Alert, Facts, alerts_of, lasting_events, start_failure_alerts
+from mqdlq.reading.alerts import Alert, alerts_of, lasting_events, start_failure_alerts
 from mqdlq.reading.report.building import read_report
 from mqdlq.reading.report.expiry import expiry_in_words
+from mqdlq.reading.report.files import ReportFiles
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.compact_rows import record_causes
 from tests.support.world import World
@@ -56,10 +57,17 @@ def events(
     expiring = expiry_in_words(report.expiry) if report.expiry else ""
     breakers = tuple(ramp_in_words(row) for row in report.ramps if row.is_open)
     anew = report.expiry is not None and report.expiry.new > 0
-    facts = Facts(run, "a short text", failed, adds_up, oldest, expiring, breakers, anew)
+    files = ReportFiles(
+        *("", Path(), Path(), failed, "", "a short text"),
+        adds_up=adds_up,
+        oldest_left=oldest,
+        expiring=expiring,
+        breakers=breakers,
+        expires_anew=anew,
+    )
     thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
-    found = alerts_of(facts, thresholds, ledger=world.ledger, now=world.clock())
-    lasting = lasting_events(facts, thresholds, ledger=world.ledger, now=world.clock())
+    found = alerts_of(run, files, thresholds, ledger=world.ledger, now=world.clock())
+    lasting = lasting_events(run, files, thresholds, ledger=world.ledger, now=world.clock())
     names = [alert.event for alert in found]
     world.ledger.alerts.record(run.run_id, names, lasting, world.clock())
     assert world.ledger.alerts.sent(run.run_id) == set(names)

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,8 +111,8 @@ class Report(Stage):
             elif files.failed:
                 handler = self.configuration()
                 send = partial(notify, handler, context=context, run_id=run_id)
-                refusal = alerts.Refusal(handler.name, run_id, files.short)
-                alerts.send_start_failure(refusal, send, ledger=ledger, now=utc_now())
+                of = (handler.name, run_id, files.short)
+                alerts.send_start_failure(*of, send, ledger=ledger, now=utc_now())
                 emit_start_failure(handler.name)
         return files
 
@@ -139,13 +140,13 @@ class Report(Stage):
         """Tell people why tasks failed, and why there is no report."""
         from mqdlq.reading.report.files import describe_unreported  # noqa: PLC0415 (templates: not at parse time)
 
-        words = describe_unreported(states, [*failures, self.describe_failure(error)])
-        report_text.info("%s", words.text)
-        context["ti"].xcom_push(key=XCOM_KEY, value=dict(words.note))
+        text, note = describe_unreported(states, [*failures, self.describe_failure(error)])
+        report_text.info("%s", text)
+        context["ti"].xcom_push(key=XCOM_KEY, value=dict(note))
         ti = context["ti"]
         policy: Any = self.retry_policy
         if policy is None or policy.reason_to_fail(error, ti.try_number, ti.max_tries):
-            alert = alerts.unreported_alert(self.handler, words.text)
+            alert = alerts.unreported_alert(self.handler, text)
             notify(self.configuration(), [alert], context, self.reported_run_id)
 
     def failure_of(self, files: ReportFiles) -> str:
@@ -169,18 +170,9 @@ class Report(Stage):
         handler, now = self.configuration(), utc_now()
         send = partial(notify, handler, context=context, run_id=run.run_id)
         oldest = ledger.accounts.oldest_that_stays(run, files.oldest_left)
-        facts = alerts.Facts(
-            run,
-            files.short,
-            files.failed,
-            files.adds_up,
-            oldest,
-            files.expiring,
-            files.breakers,
-            files.expires_anew,
-        )
-        alerts.send(facts, handler.alerts, send, ledger=ledger, now=now)
-        emit(facts, files, handler, ledger=ledger, now=now)
+        files = replace(files, oldest_left=oldest)
+        alerts.send(run, files, handler.alerts, send, ledger=ledger, now=now)
+        emit(run, files, handler, ledger=ledger, now=now)
 
 
 KEPT: Final = ("rules", "input_q", "input_q_mgr", "wait", "why")

@@ -74,12 +74,10 @@ class AuditTrail(Repository):
     """
 
     def page(self, wanted: AuditFilter, *, offset: int = 0, limit: int = 100) -> list[AuditEvent]:
-        """Return some of the events, newest first."""
         query = self._query(wanted).offset(offset).limit(limit)
         return [_event(row) for row in self._all(query)]
 
     def events(self, wanted: AuditFilter) -> Iterator[AuditEvent]:
-        """Yield all of the events, newest first, however many."""
         with self._stream(self._query(wanted)) as rows:
             yield from (_event(row) for row in rows.mappings())
 
@@ -112,7 +110,6 @@ _FIELDS: Final = AuditEvent.__slots__
 
 
 def _query(wanted: AuditFilter, key: str = "", ids: Sequence[int] = ()) -> Select[Any]:
-    """Return the query for the events, or for those of a message; `ids` are its numbers."""
     all_events = union_all(*_branches(key, ids)).subquery()
     column = all_events.c
     query = select(all_events)
@@ -141,7 +138,6 @@ def _event(row: Any) -> AuditEvent:
 
 
 def _branches(key: str, ids: Sequence[int]) -> Iterator[Select[Any]]:
-    """Yield the queries for the events, or for those of one message; each has every field."""
     yield _recorded(key)
     yield _started(key)
     yield _answered(key)
@@ -223,7 +219,6 @@ def _answered(key: str) -> Select[Any]:
 
 
 def _discarded(key: str, ids: Sequence[int]) -> Iterator[Select[Any]]:
-    """Yield the queries for discards by run: booked at the time, and learned by a later run."""
     for table, run_id, condition, details in (
         (outcomes, outcomes.c.run_id, IS_DISCARDED, ""),
         (
@@ -280,7 +275,6 @@ def _restored(key: str, ids: Sequence[int]) -> Select[Any]:
 
 
 def _held(key: str) -> Iterator[Select[Any]]:
-    """Yield the query for legal holds that were placed, and the one for their removal."""
     placed = _as_event(
         AuditKind.HOLD_PLACED,
         at=holds.c.at,

@@ -42,7 +42,6 @@ class OutcomeFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it narrows nothing."""
         return self == OutcomeFilter()
 
 
@@ -78,7 +77,6 @@ class RunCounts:
 
     @property
     def outcomes(self) -> Counter[Outcome]:
-        """How many messages have which outcome."""
         counted: Counter[Outcome] = Counter()
         for how, number in self.booked.items():
             counted[how.outcome] += number
@@ -86,7 +84,6 @@ class RunCounts:
 
     @property
     def unbooked(self) -> int:
-        """How many listed messages have no outcome."""
         return self.listed - self.booked.total()
 
 
@@ -94,7 +91,6 @@ class RunMessages(Repository):
     """The messages of one run: counted, selected, and described some at a time."""
 
     def counts(self, run_id: str) -> RunCounts:
-        """Count a run's messages by outcome and decision."""
         kinds = columns_of(outcomes, Ending)
         is_dry = is_only_dry_run(outcomes)
         own = outcomes.c.run_id == run_id
@@ -125,7 +121,6 @@ class RunMessages(Repository):
         return RunCounts(booked, dry, known, int(next(iter(self._values(listed)))), last_at)
 
     def unbooked(self, run_id: str) -> array[int]:
-        """Return the browse_seqs of the listed messages without an outcome, in order."""
         return self.select(run_id, OutcomeFilter(is_unbooked=True))
 
     def select(self, run_id: str, chosen: OutcomeFilter) -> array[int]:
@@ -201,7 +196,6 @@ class RunMessages(Repository):
         return int(next(iter(self._values(query))))
 
     def tried(self, run_id: str) -> list[AttemptCount]:
-        """Count a run's attempts by rule, target, current state, reason and time."""
         other = attempts.alias()
         open_states = (AttemptState.INTENDED, AttemptState.UNKNOWN)
         is_superseded = select(other.c.seq).where(

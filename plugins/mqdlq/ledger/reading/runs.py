@@ -129,17 +129,14 @@ class RunFacts:
 
     @property
     def verdict(self) -> str:
-        """The verdict of the last report, "" without one."""
         return self.report.verdict if self.report is not None else ""
 
     @property
     def found_no_work(self) -> bool:
-        """Whether the last look found nothing to do."""
         return self.look is not None and not self.look.is_work
 
     @property
     def messages(self) -> int | None:
-        """How many messages the snapshot has, None without one."""
         return self.snapshot.messages if self.snapshot is not None else None
 
     @property
@@ -235,7 +232,6 @@ class Overview(Repository):
         ]
 
     def refusals(self, handler: str | None = None) -> dict[str, SeenRefusal]:
-        """Return the last refusal of each handler that ever had one."""
         newest = select(func.max(failures.c.seq)).where(before_the_start())
         newest = newest.group_by(failures.c.handler)
         if handler is not None:
@@ -272,12 +268,10 @@ class Overview(Repository):
             return [OpenApproval(row[:3], *row[3:]) for row in rows]
 
     def last_prune(self, handler: str) -> Prune | None:
-        """Return the last prune by a handler's policy, or None."""
         query = select(*columns_of(prunes, Prune)).where(prunes.c.handler == handler)
         return self._one(Prune, query.order_by(prunes.c.at.desc()))
 
     def last_runs(self, handler: str, at_most: int) -> list[RunFacts]:
-        """Return the newest runs of a handler on any queue, newest first."""
         newest = select(runs.c.run_id).where(runs.c.handler == handler)
         newest = newest.order_by(runs.c.started_at.desc()).limit(at_most)
         query = run_facts(runs.c.run_id.in_(newest)).order_by(runs.c.started_at.desc())
@@ -293,7 +287,6 @@ class HandledQueues(Repository):
     """
 
     def of_handler(self, handler: str) -> list[HandledQueue]:
-        """Return the queues of a handler, the last handled first."""
         last = func.max(runs.c.started_at).label("last_started_at")
         query = (
             select(runs.c.queue_manager, runs.c.queue, last)
@@ -304,12 +297,10 @@ class HandledQueues(Repository):
         return [HandledQueue(**row) for row in self._all(query)]
 
     def newest_run(self, handler: str, queue_manager: str, queue: str) -> Run | None:
-        """Return the newest run with the handler's table, or None."""
         query = select(runs).where(*_has_table(handler, queue_manager, queue))
         return self._one(Run, query.order_by(runs.c.started_at.desc()))
 
     def newest_snapshot(self, handler: str, queue_manager: str, queue: str) -> TakenSnapshot | None:
-        """Return the newest snapshot that was not pruned, or None."""
         return next(iter(self.snapshots(handler, queue_manager, queue, limit=1)), None)
 
     def snapshots(
@@ -357,12 +348,10 @@ class RunLists(Repository):
         return [known[entry] for entry in found if entry in known]
 
     def count(self, handler: str, chosen: RunFilter) -> int:
-        """Return how many runs of a handler the filter chooses."""
         query = select(func.count()).select_from(_entries(handler, chosen))
         return int(next(iter(self._values(query))))
 
     def run_types(self, handler: str) -> list[str]:
-        """Return the types of a handler's runs, sorted."""
         query = select(runs.c.run_type).where(runs.c.handler == handler).distinct()
         return sorted(self._values(query))
 
@@ -412,7 +401,6 @@ class RunLists(Repository):
         return found
 
     def passes(self, run_id: str) -> list[datetime]:
-        """Return when the passes of a run began, in order."""
         query = select(passes.c.started_at).where(passes.c.run_id == run_id)
         return list(self._values(query.order_by(passes.c.seq)))
 
@@ -422,7 +410,6 @@ class RunLists(Repository):
         return next(iter(self._values(query.limit(1))), "")
 
     def pruned(self, run_id: str) -> RunFacts | None:
-        """Return a pruned run, or None."""
         return next(iter(self._described(EntryKind.PRUNED, [run_id])), None)
 
     def planned_before(self, run: Run) -> tuple[str, str] | None:
@@ -446,7 +433,6 @@ class RunLists(Repository):
         return None if row is None else (row["run_id"], row["location"])
 
     def restoration(self, restoration_id: str) -> Restoration | None:
-        """Return a restoration, or None."""
         query = select(restorations).where(restorations.c.restoration_id == restoration_id)
         return self._one(Restoration, query)
 
@@ -466,7 +452,6 @@ _OF_RUN: Final = [one.name for one in fields(RunFacts)[: -len(_PARTS) - 3]]
 
 
 def run_facts(is_meant: ColumnElement[bool]) -> Select[Any]:
-    """Return the query for the facts of runs, one row for each."""
     look, report = looks.alias("look"), verdicts.alias("report")
     last_look = select(func.max(looks.c.seq)).where(looks.c.run_id == runs.c.run_id)
     last_report = select(func.max(verdicts.c.seq)).where(verdicts.c.run_id == runs.c.run_id)
@@ -562,7 +547,6 @@ _DESCRIPTIONS: Final = {
 
 
 def _words(column: ColumnElement[Any]) -> ColumnElement[int]:
-    """Count the words in a column of words."""
     text = type_coerce(column, String)
     blanks = func.length(text) - func.length(func.replace(text, " ", ""))
     return case((text == "", 0), else_=blanks + 1)
@@ -646,7 +630,6 @@ def _has_table(handler: str, queue_manager: str, queue: str) -> tuple[ColumnElem
 
 
 def _last_verdicts() -> Subquery:
-    """Return the last verdict of each run: its run_id and its seq."""
     return (
         select(verdicts.c.run_id, func.max(verdicts.c.seq).label("seq"))
         .group_by(verdicts.c.run_id)
@@ -669,7 +652,6 @@ def _entries(handler: str, chosen: RunFilter) -> Subquery:
 
 
 def _kinds(handler: str, chosen: RunFilter) -> Iterator[Select[Any]]:
-    """Yield the queries for the entries of each kind that a filter may choose."""
     of_pruned = select(pruned_runs.c.run_id)
     is_report = chosen.state not in {EntryKind.REFUSED, EntryKind.PRUNED, EntryKind.RESTORATION}
     if is_report:

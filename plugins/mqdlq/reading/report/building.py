@@ -117,7 +117,6 @@ def _more(run_id: str, messages: int, listed: int) -> str:
 
 
 def ordered(stages: Mapping[str, str]) -> dict[str, str]:
-    """Return the states of stages in the order of a run."""
     return {name: str(stages[name] or "none") for name in sorted(stages, key=_place_in_the_run)}
 
 
@@ -126,7 +125,6 @@ def _place_in_the_run(stage: str) -> tuple[int, str]:
 
 
 def _last_fact(sources: Sources, last_outcome: datetime | None) -> datetime | None:
-    """Return the time of the last fact that the ledger has of a run."""
     run, snapshot, plan, sighting = sources.run, sources.snapshot, sources.plan, sources.sighting
     times = (
         run.started_at if run else None,
@@ -179,7 +177,6 @@ class Gathered:
         self.oldest_left: datetime | None = None
 
     def add(self, message: Message, sources: Sources) -> None:
-        """Take in a message."""
         fact = message.outcome
         self.full_rows += message.cls is not None and not message.is_settled
         if message.cls is MessageClass.DEAD_LETTER:

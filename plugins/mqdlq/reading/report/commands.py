@@ -61,7 +61,6 @@ def command_for(
 
 
 def with_commands(groups: Sequence[MessageGroup], run: Run | None) -> tuple[MessageGroup, ...]:
-    """Return the groups with a command for all messages of each."""
     return tuple(replace(group, command=_command_for_group(group, run)) for group in groups)
 
 

@@ -68,7 +68,6 @@ class Lane:
 
 
 def segments(counts: Mapping[Outcome, int], total: int, missing: int = 0) -> tuple[Segment, ...]:
-    """Lay counts end to end; `total` is as long as the drawing is wide."""
     return tuple(_segments([(o.value, n) for o, n in counts.items()] + [(MISSING, missing)], total))
 
 
@@ -88,7 +87,6 @@ def account_bar(account: Account) -> tuple[Segment, ...]:
 
 
 def rule_bar(row: RuleRow, longest: int) -> tuple[Segment, ...]:
-    """Draw one count against the largest of its table."""
     return segments({row.outcome: row.messages}, longest)
 
 

@@ -82,7 +82,6 @@ class ExpiryForecast:
         self._new = 0
 
     def add(self, message: Message) -> None:
-        """Take in a message that remains on the queue."""
         at, cls = message.expires_at, message.cls
         if self._horizon is None or cls is None or at is None or at > self._horizon.until:
             return
@@ -93,7 +92,6 @@ class ExpiryForecast:
         self._causes.add(find_cause(cls, message.reason, *names), names[0], at)
 
     def result(self, expired: int | None) -> Expiry | None:
-        """Return the forecast, None without a horizon."""
         if self._horizon is None:
             return None
         causes = tuple(

@@ -118,18 +118,12 @@ def write_report(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Unreported:
-    """The words of a failed run without a report: for people, and the run's note in Airflow."""
+def describe_unreported(
+    stages: Mapping[str, str], failures: Sequence[Failure]
+) -> tuple[str, Mapping[str, str]]:
+    """Say of a run without a report why its tasks failed: to people, and as the note in Airflow.
 
-    text: str
-    note: Mapping[str, str]
-
-
-def describe_unreported(stages: Mapping[str, str], failures: Sequence[Failure]) -> Unreported:
-    """Say of a run without a report why its tasks failed; ledger and lake are not read.
-
-    `failures` are the known ones, with that of the report last.
+    Ledger and lake are not read. `failures` are the known ones, with that of the report last.
     """
     told = all_failures(ordered(stages), failures)
     steps = dict.fromkeys(one.next_step for one in told if one.next_step)
@@ -140,7 +134,7 @@ def describe_unreported(stages: Mapping[str, str], failures: Sequence[Failure]) 
     lines = (first, *(f"Why: {one.summary}" for one in told), *(f"Next: {one}" for one in steps))
     notes = " ".join(map(failure_note, told))
     text = "\n".join(map(visible, lines))
-    return Unreported(text, {"note": f"Failed. {first} {notes}", "attention": ""})
+    return text, {"note": f"Failed. {first} {notes}", "attention": ""}
 
 
 def _record_verdict(report: Report, ledger: Ledger) -> None:
@@ -231,7 +225,6 @@ def latest_run_id(ledger: Ledger) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a private file that appears whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

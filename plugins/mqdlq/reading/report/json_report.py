@@ -79,7 +79,6 @@ def render_json(report: Report) -> str:
 
 
 def _run(report: Report) -> dict[str, Any]:
-    """Return which run this is; all is empty where the ledger has no such run."""
     known = {} if report.run is None else _shallow(report.run)
     found = {**RUN, **known, "run_id": report.run_id, "ended_at": report.ended_at}
     return {**{name: found[name] for name in RUN}, "duration_s": report.duration_s}

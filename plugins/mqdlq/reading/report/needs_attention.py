@@ -122,7 +122,6 @@ class GroupedMessages:
         self._listed = 0
 
     def add(self, row: MessageRow) -> None:
-        """Take in a message."""
         self.messages += 1
         trouble = _trouble(row)
         group = self._groups.get(trouble)
@@ -136,7 +135,6 @@ class GroupedMessages:
 
     @property
     def browse_seqs(self) -> array[int]:
-        """The messages by number, in no order."""
         return array("Q", (place for group in self._groups.values() for place in group.places))
 
     def groups(self) -> tuple[MessageGroup, ...]:

@@ -51,7 +51,6 @@ class Account:
 
     @property
     def selected(self) -> int:
-        """How many messages the run was for."""
         return self.messages - self.not_selected
 
     @property
@@ -124,7 +123,6 @@ class CauseGroup:
 
     @property
     def cause(self) -> Cause:
-        """The cause of its messages."""
         names = (self.dest_q_name, self.dest_q_mgr_name)
         return Cause(MessageClass.DEAD_LETTER, self.reason, *names)
 
@@ -329,14 +327,12 @@ class Report(RunReading):
 
     @property
     def duration_s(self) -> float:
-        """Seconds from the run's start to its last fact."""
         if self.run is None or self.ended_at is None:
             return 0.0
         return (self.ended_at - self.run.started_at).total_seconds()
 
     @property
     def failed(self) -> bool:
-        """Whether the run counts as failed."""
         return self.verdict is Verdict.FAILED
 
     @property

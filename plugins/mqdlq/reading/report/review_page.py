@@ -111,7 +111,6 @@ def write_review_page(
 def _repairs(
     run: Run, plan_id: str, settings: ReviewSettings, ledger: Ledger, lake_root: str
 ) -> Iterator[str]:
-    """Yield the changes that the run's repair makes, with the number of messages."""
     planned = planned_messages(plan_directory(lake_root, plan_id))
     steps = {one.browse_seq: one.steps for one in planned}
     counted = Counter(
