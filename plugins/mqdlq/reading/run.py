@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from mqdlq.causes import generalize
 from mqdlq.constants import reason_text
-from mqdlq.controls.loops.round_trips import return_rows
-from mqdlq.controls.ramp.report import ramp_rows
-from mqdlq.controls.repair.changes import repair_rows
+from mqdlq.controls.evidence.report import evidence_in_words
+from mqdlq.controls.loops.round_trips import return_in_words, return_rows
+from mqdlq.controls.ramp.report import ramp_in_words, ramp_rows
+from mqdlq.controls.repair.changes import repair_in_words, repair_rows
 from mqdlq.errors import LakeError
 from mqdlq.failures import Failure
 from mqdlq.lake import (
@@ -480,3 +481,13 @@ def read_run(
         repairs=repair_rows(sources.run, ledger),
         evidence=tuple(ledger.evidence.of_run(run_id)),
     )
+
+
+def control_lines(run: RunReading) -> list[tuple[str, list[str]]]:
+    """Return what a report says of the controls of a run: the title and lines of each section."""
+    return [
+        ("Came back", [return_in_words(row) for row in run.returns]),
+        ("Ramps and breakers", [ramp_in_words(row) for row in run.ramps]),
+        ("Repairs", [repair_in_words(row) for row in run.repairs]),
+        ("Evidence", [evidence_in_words(one) for one in run.evidence]),
+    ]

@@ -185,15 +185,34 @@ def _recorded(key: str) -> Select[Any]:
 
 
 def _started(key: str) -> Select[Any]:
+    return _start(runs.c).where(_is_kept(), _names(key))
+
+
+def _start(run: Any, remark: str = "") -> Select[Any]:
+    """Return the query for the starts of runs; `run` has the columns of a table of runs."""
     return _as_event(
         AuditKind.RUN_STARTED,
-        at=runs.c.started_at,
-        who=runs.c.started_by,
-        handler=runs.c.handler,
-        run_id=runs.c.run_id,
-        why=runs.c.why,
-        details=_type_of(runs.c),
-    ).where(_is_kept(), _names(key))
+        at=run.started_at,
+        who=run.started_by,
+        handler=run.handler,
+        run_id=run.run_id,
+        why=run.why,
+        details=_type_of(run) + literal(remark),
+    )
+
+
+def _discards(run: Any, at: ColumnElement[Any], number: Any, details: str) -> Select[Any]:
+    """Return the query for the discards of runs; `run` has the columns of a table of runs."""
+    return _as_event(
+        AuditKind.DISCARDED,
+        at=at,
+        who=run.started_by,
+        handler=run.handler,
+        run_id=run.run_id,
+        messages=number,
+        why=run.why,
+        details=literal(details),
+    )
 
 
 def _type_of(column: Any) -> ColumnElement[str]:
@@ -234,20 +253,8 @@ def _discarded(key: str, ids: Sequence[int]) -> Iterator[Select[Any]]:
         if key:
             count = count.where(table.c.message_id.in_(ids))
         found = count.subquery()
-        yield (
-            _as_event(
-                AuditKind.DISCARDED,
-                at=found.c.last,
-                who=runs.c.started_by,
-                handler=runs.c.handler,
-                run_id=runs.c.run_id,
-                messages=found.c.number,
-                why=runs.c.why,
-                details=literal(details),
-            )
-            .join_from(found, runs, runs.c.run_id == found.c.id)
-            .where(_is_kept())
-        )
+        query = _discards(runs.c, found.c.last, found.c.number, details)
+        yield query.join_from(found, runs, runs.c.run_id == found.c.id).where(_is_kept())
 
 
 def _restored(key: str, ids: Sequence[int]) -> Select[Any]:
@@ -275,32 +282,23 @@ def _restored(key: str, ids: Sequence[int]) -> Select[Any]:
 
 
 def _held(key: str) -> Iterator[Select[Any]]:
-    placed = _as_event(
-        AuditKind.HOLD_PLACED,
-        at=holds.c.at,
-        who=holds.c.who,
-        handler=_handler_of_hold(),
-        run_id=holds.c.run_id,
-        message_key=holds.c.message_key,
-        why=holds.c.reason,
-        details=_number_of_hold(),
-    ).select_from(holds)
-    released = _as_event(
-        AuditKind.HOLD_RELEASED,
-        at=released_holds.c.at,
-        who=released_holds.c.who,
-        handler=_handler_of_hold(),
-        run_id=holds.c.run_id,
-        message_key=holds.c.message_key,
-        why=released_holds.c.reason,
-        details=_number_of_hold(),
-    ).join_from(released_holds, holds, holds.c.hold_id == released_holds.c.hold_id)
-    for query in (placed, released):
+    for what, table in (
+        (AuditKind.HOLD_PLACED, holds),
+        (AuditKind.HOLD_RELEASED, released_holds),
+    ):
+        query = _as_event(
+            what,
+            at=table.c.at,
+            who=table.c.who,
+            handler=_handler_of_hold(),
+            run_id=holds.c.run_id,
+            message_key=holds.c.message_key,
+            why=table.c.reason,
+            details=literal("hold ") + cast(holds.c.hold_id, Text),
+        ).select_from(holds)
+        if table is released_holds:
+            query = query.join(released_holds, released_holds.c.hold_id == holds.c.hold_id)
         yield query.where(*begins(holds.c.message_key, key)) if key else query
-
-
-def _number_of_hold() -> ColumnElement[str]:
-    return literal("hold ") + cast(holds.c.hold_id, Text)
 
 
 def _handler_of_hold() -> ColumnElement[str]:
@@ -322,31 +320,16 @@ def _handler_of_hold() -> ColumnElement[str]:
 
 def _of_pruned_runs() -> Iterator[Select[Any]]:
     """Yield the queries for the starts and the discards of runs that a prune has removed."""
-    yield _as_event(
-        AuditKind.RUN_STARTED,
-        at=pruned_runs.c.started_at,
-        who=pruned_runs.c.started_by,
-        handler=pruned_runs.c.handler,
-        run_id=pruned_runs.c.run_id,
-        why=pruned_runs.c.why,
-        details=_type_of(pruned_runs.c) + literal(", pruned"),
-    )
+    yield _start(pruned_runs.c, ", pruned")
     found = (
         select(pruned_outcomes.c.run_id, func.sum(pruned_outcomes.c.messages).label("number"))
         .where(pruned_outcomes.c.outcome == Outcome.DISCARDED, ~pruned_outcomes.c.is_settled)
         .group_by(pruned_outcomes.c.run_id)
         .subquery()
     )
-    yield _as_event(
-        AuditKind.DISCARDED,
-        at=func.coalesce(pruned_runs.c.closed_at, pruned_runs.c.started_at),
-        who=pruned_runs.c.started_by,
-        handler=pruned_runs.c.handler,
-        run_id=pruned_runs.c.run_id,
-        messages=found.c.number,
-        why=pruned_runs.c.why,
-        details=literal("pruned"),
-    ).join_from(found, pruned_runs, pruned_runs.c.run_id == found.c.run_id)
+    at = func.coalesce(pruned_runs.c.closed_at, pruned_runs.c.started_at)
+    query = _discards(pruned_runs.c, at, found.c.number, "pruned")
+    yield query.join_from(found, pruned_runs, pruned_runs.c.run_id == found.c.run_id)
 
 
 def _pruned() -> Select[Any]:

@@ -13,7 +13,7 @@ from mqdlq.causes import CauseCounter, find_cause
 from mqdlq.errors import HandlerError, LakeError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
 from mqdlq.reading.report.records import ExpiringCause, Expiry
 from mqdlq.reading.run import Sources
 from mqdlq.reading.run_messages import Message
@@ -59,16 +59,22 @@ def _find_next_start(run: Run, at: datetime) -> datetime | None:
 
 def _find_earlier_forecast(run: Run, ledger: Ledger) -> Mapping[bytes, int]:
     """Count the messages that expire until the horizon of the previous run, by message key."""
-    before = ledger.alerts.run_before(run, is_closed=True)
-    taken = ledger.snapshots.of_run(before) if before is not None else None
-    sighting = ledger.accounts.of_run(before) if before is not None else None
-    if taken is None or sighting is None:
+    if (before := _before(run, ledger)) is None:
         return {}
+    taken, sighting = before
     until = _find_next_start(run, sighting.at) or sighting.at + WITHOUT_SCHEDULE
     try:
         return lake.expiring_keys(taken.location, sighting.at, until)
     except (LakeError, OSError, ValueError):  # all messages count as new
         return {}
+
+
+def _before(run: Run, ledger: Ledger) -> tuple[TakenSnapshot, Sighting] | None:
+    """Return the snapshot and the last browse of the run before that closed its account."""
+    before = ledger.alerts.run_before(run, is_closed=True)
+    taken = ledger.snapshots.of_run(before) if before is not None else None
+    sighting = ledger.accounts.of_run(before) if before is not None else None
+    return (taken, sighting) if taken is not None and sighting is not None else None
 
 
 class ExpiryForecast:
@@ -125,11 +131,10 @@ def count_expired(sources: Sources, ledger: Ledger) -> int | None:
     run, snapshot = sources.run, sources.snapshot
     if run is None or snapshot is None or sources.is_for_named:
         return None
-    before = ledger.alerts.run_before(run, is_closed=True)
-    taken = ledger.snapshots.of_run(before) if before is not None else None
-    sighting = ledger.accounts.of_run(before) if before is not None else None
-    if taken is None or sighting is None or sighting.at > snapshot.taken_at:
+    before = _before(run, ledger)
+    if before is None or before[1].at > snapshot.taken_at:
         return None
+    taken, sighting = before
     try:
         expired = lake.expiring_keys(taken.location, sighting.at, snapshot.taken_at)
         gone = expired - lake.count_keys(snapshot.location, expired) if expired else expired

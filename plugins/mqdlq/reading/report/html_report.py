@@ -24,6 +24,7 @@ from mqdlq.reading.report.components import (
     lanes,
 )
 from mqdlq.reading.report.records import Report
+from mqdlq.reading.run import control_lines
 from mqdlq.words import VERDICTS
 
 MOST_GROUPS: Final = 60
@@ -54,6 +55,7 @@ def render_html(report: Report, paths: Paths | None = None) -> str:
         longest_rule=max((row.messages for row in rules), default=0),
         longest_cause=max((group.messages for group in report.causes), default=0),
         lanes=lanes(report.timeline),
+        control_lines=control_lines(report),
         most_groups=MOST_GROUPS,
         most_messages=MOST_MESSAGES,
         most_lanes=MOST_LANES,

@@ -15,10 +15,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq.controls.evidence.report import evidence_in_words
-from mqdlq.controls.loops.round_trips import return_in_words
-from mqdlq.controls.ramp.report import ramp_in_words
-from mqdlq.controls.repair.changes import repair_in_words
 from mqdlq.model import AttemptState, MessageClass, Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.commands import text_command
@@ -37,7 +33,7 @@ from mqdlq.reading.report.records import (
     Report,
     RuleRow,
 )
-from mqdlq.reading.run import failed_in_words
+from mqdlq.reading.run import control_lines, failed_in_words
 from mqdlq.words import (
     NO_OUTCOME,
     count,
@@ -85,11 +81,8 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
     yield from _verdict(report)
     yield _facts(report, paths)
     yield from _expiry(report.expiry)
-    if report.learned:
-        yield from _section("Corrected outcomes", "")
-        said = [learned_in_words(one, report.run_id) for one in report.learned[:_MOST_LEARNED]]
-        yield from (Padding(Text(words), (0, 0, 0, 2)) for words in said)
-        yield from _rest(len(report.learned) - _MOST_LEARNED, "line")
+    learned = [learned_in_words(one, report.run_id) for one in report.learned]
+    yield from _lines("Corrected outcomes", learned, most=_MOST_LEARNED, indent=2)
     lines = [line for one in report.failures for line in one.why.splitlines()]
     if len(lines) > len(report.failures):  # else the verdict has them
         yield from _section("Error", "")
@@ -103,10 +96,8 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
         yield from _attention(report.attention_groups, report.written_at)
     if report.more:
         yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
-    yield from _lines("Came back", [return_in_words(row) for row in report.returns])
-    yield from _lines("Ramps and breakers", [ramp_in_words(row) for row in report.ramps])
-    yield from _lines("Repairs", [repair_in_words(row) for row in report.repairs])
-    yield from _lines("Evidence", [evidence_in_words(one) for one in report.evidence])
+    for title, said in control_lines(report):
+        yield from _lines(title, said)
     if report.rules or report.failed_rules:
         yield from _section("Rules", _attempts(report))
         yield from _rules(report.rules)
@@ -244,12 +235,14 @@ def _details(group: MessageGroup, now: datetime) -> Iterator[tuple[str, str]]:
         yield "run", command
 
 
-def _lines(title: str, lines: Sequence[str]) -> Iterator[RenderableType]:
+def _lines(
+    title: str, lines: Sequence[str], *, most: int = _MOST_LINES, indent: int = 4
+) -> Iterator[RenderableType]:
     if lines:
         yield from _section(title, "")
-    for line in lines[:_MOST_LINES]:
-        yield Padding(Text(line, overflow="fold"), (0, 0, 0, 4))
-    yield from _rest(len(lines) - _MOST_LINES, "line")
+    for line in lines[:most]:
+        yield Padding(Text(line, overflow="fold"), (0, 0, 0, indent))
+    yield from _rest(len(lines) - most, "line")
 
 
 def _rules(rows: Sequence[RuleRow]) -> Iterator[RenderableType]:
