@@ -6,13 +6,18 @@ from hashlib import sha256
 from typing import Final
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers.message_description import MQFMT_DEAD_LETTER_HEADER, STRUC_IDS
+from mqdlq.headers.message_description import MQFMT_DEAD_LETTER_HEADER, STRUC_IDS, require_prefix
 from mqdlq.headers.records import DLH_LENGTH, MD_LENGTH
 from mqdlq.headers.representation import parse_gmt
 from mqdlq.structures import MQDLH, MQMD
 
 _EXPIRY: Final = MQMD.slice_of("expiry")
 _BACKOUT_COUNT: Final = MQMD.slice_of("backout_count")
+
+
+def _require_descriptor(descriptor: bytes) -> None:
+    if len(descriptor) != MD_LENGTH:
+        raise MalformedHeaderError("MQMD", 0, f"{MD_LENGTH} bytes", f"{len(descriptor)}")
 
 
 def message_key(descriptor: bytes, total_length: int, body_prefix: bytes) -> bytes:
@@ -22,12 +27,9 @@ def message_key(descriptor: bytes, total_length: int, body_prefix: bytes) -> byt
     big-endian) and the first min(172, total_length) bytes, got without conversion. Equal messages
     have equal keys. Raises `MalformedHeaderError` for any other length of descriptor or prefix.
     """
-    if len(descriptor) != MD_LENGTH:
-        raise MalformedHeaderError("MQMD", 0, f"{MD_LENGTH} bytes", f"{len(descriptor)}")
+    _require_descriptor(descriptor)
     needed = min(DLH_LENGTH, total_length)
-    if len(body_prefix) < needed:
-        expected = f"the first {needed} bytes of the message"
-        raise MalformedHeaderError("MQDLH", len(body_prefix), expected, f"{len(body_prefix)}")
+    require_prefix(body_prefix, needed)
     steady = bytearray(descriptor)
     steady[_EXPIRY] = steady[_BACKOUT_COUNT] = bytes(4)
     digest = sha256(steady)
@@ -39,11 +41,9 @@ def message_key(descriptor: bytes, total_length: int, body_prefix: bytes) -> byt
 # Identify a message by what stays the same when it is delivered and becomes a dead letter again.
 #
 # A queue manager, a message channel agent or an application that moves a message on keeps its
-# identifiers, its context (with MQPMO_SET_ALL_CONTEXT or MQPMO_PASS_ALL_CONTEXT) and its data
-# (IBM MQ
-# docs, "Message context", "MQMD - Message descriptor"). It writes a new MQDLH, and changes
-# Format,
-# Encoding, CodedCharSetId, Expiry, BackoutCount and the like, which therefore do not count.
+# identifiers, its context (with MQPMO_SET_ALL_CONTEXT or MQPMO_PASS_ALL_CONTEXT) and its data (IBM
+# MQ docs, "Message context", "MQMD - Message descriptor"). It writes a new MQDLH, and changes
+# Format, Encoding, CodedCharSetId, Expiry, BackoutCount and the like, which therefore do not count.
 
 IDENTITY_PREFIX: Final = 8192
 """How many bytes of a body `message_identity` reads at most."""
@@ -76,12 +76,8 @@ def message_identity(descriptor: bytes, total_length: int, body_prefix: bytes) -
     another that the data are behind these bytes. Raises `MalformedHeaderError` for any other length
     of descriptor or prefix.
     """
-    if len(descriptor) != MD_LENGTH:
-        raise MalformedHeaderError("MQMD", 0, f"{MD_LENGTH} bytes", f"{len(descriptor)}")
-    needed = min(IDENTITY_PREFIX, total_length)
-    if len(body_prefix) < needed:
-        expected = f"the first {needed} bytes of the message"
-        raise MalformedHeaderError("MQDLH", len(body_prefix), expected, f"{len(body_prefix)}")
+    _require_descriptor(descriptor)
+    require_prefix(body_prefix, min(IDENTITY_PREFIX, total_length))
     date, time = (descriptor[place].decode("latin-1") for place in (_PUT_DATE, _PUT_TIME))
     start = _find_payload(body_prefix, total_length)
     if parse_gmt(date, time) is None or min(start + _PAYLOAD, total_length) > len(body_prefix):

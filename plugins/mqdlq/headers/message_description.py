@@ -136,6 +136,13 @@ class Classified:
     dlh: DeadLetterHeader | None
 
 
+def require_prefix(prefix: bytes, needed: int) -> None:
+    """Raise `MalformedHeaderError` unless the first `needed` bytes of a message are there."""
+    if len(prefix) < needed:
+        expected = f"the first {needed} bytes of the message"
+        raise MalformedHeaderError("MQDLH", len(prefix), expected, f"{len(prefix)}")
+
+
 def classify(
     body_prefix: bytes,
     total_length: int,
@@ -151,9 +158,7 @@ def classify(
     min(172, total_length) bytes, else `MalformedHeaderError` is raised.
     """
     prefix = body_prefix[:DLH_LENGTH]
-    if len(prefix) < min(DLH_LENGTH, total_length):
-        needed = f"the first {min(DLH_LENGTH, total_length)} bytes of the message"
-        raise MalformedHeaderError("MQDLH", len(prefix), needed, f"{len(prefix)}")
+    require_prefix(prefix, min(DLH_LENGTH, total_length))
     if prefix[:4] not in STRUC_IDS:
         because = ", although MQMD.Format is MQDEAD" if is_format_mqdead(format) else ""
         return Classified(MessageClass.NO_DLH, f"no MQDLH{because}", None)

@@ -439,14 +439,7 @@ def _archived(selection: Selection, sources: Sources) -> list[Candidate]:
     """Return the archive copies of the selected messages, the newest of each message."""
     keys = selection.message_keys
     if selection.chosen is not None and not keys:
-        found = iterate_messages(
-            selection.chosen,
-            [sources.handler],
-            ledger=sources.ledger,
-            lake_root=sources.lake_root,
-            limit=MOST + 1,
-        )
-        keys = tuple(one.message_key for one in found)
+        keys = tuple(one.message_key for one in _found(selection, sources))
         if not keys:
             return []
     copies = sources.ledger.archive.copies(

@@ -74,12 +74,9 @@ class Tokenizer:
 # Join the lines of a rules table into entries, without comments and blank lines.
 #
 # An entry knows the place of each of its characters, so that an error names a line and a column.
-# The
-# conventions are IBM's ("Dead-letter queue handler rules table"): an entry starts on a new line;
-# a
-# line that ends in ``+`` continues at the first nonblank of the next line, a line that ends in
-# ``-``
-# at its column 1; a line that begins with ``*`` is a comment anywhere.
+# The conventions are IBM's ("Dead-letter queue handler rules table"): an entry starts on a new
+# line; a line that ends in ``+`` continues at the first nonblank of the next line, a line that ends
+# in ``-`` at its column 1; a line that begins with ``*`` is a comment anywhere.
 
 BLANKS: Final = " \t"
 COLUMNS: Final = 72

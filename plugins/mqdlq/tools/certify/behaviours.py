@@ -47,10 +47,8 @@ LENGTH = 5000
     " other, and messages for one target change places: do not let the handler act"
 )
 def a_browse_returns_messages_in_the_order_of_their_puts(bench: Bench) -> None:
-    """A browse returns messages of equal priority in the order in which they were put.
-
-    IBM MQ docs, "Order in which messages are retrieved from a queue".
-    """
+    """A browse returns messages of equal priority in the order in which they were put."""
+    # IBM MQ docs, "Order in which messages are retrieved from a queue".
     bench.app.put_numbered(SOURCE, 1, 2, 3)
 
     expect("messages", [1, 2, 3], bench.app.browse(SOURCE))
@@ -58,10 +56,8 @@ def a_browse_returns_messages_in_the_order_of_their_puts(bench: Bench) -> None:
 
 @behaviour("messages of high priority are handled after others; each message still has its outcome")
 def a_browse_returns_higher_priorities_first(bench: Bench) -> None:
-    """A browse returns messages of higher priority first.
-
-    IBM MQ docs, "MsgDeliverySequence": MQMDS_PRIORITY.
-    """
+    """A browse returns messages of higher priority first."""
+    # IBM MQ docs, "MsgDeliverySequence": MQMDS_PRIORITY.
     for number, priority in ((1, 2), (2, 9), (3, 5)):
         bench.app.put(SOURCE, number, Priority=priority)
 
@@ -70,10 +66,8 @@ def a_browse_returns_higher_priorities_first(bench: Bench) -> None:
 
 @behaviour("snapshots remove messages: do not let the handler browse")
 def a_browse_removes_no_message(bench: Bench) -> None:
-    """A browse leaves the messages on the queue, and does not change their BackoutCount.
-
-    IBM MQ docs, "Browsing messages on a queue".
-    """
+    """A browse leaves the messages on the queue, and does not change their BackoutCount."""
+    # IBM MQ docs, "Browsing messages on a queue".
     bench.app.put_numbered(SOURCE, 1, 2)
     bench.app.browse(SOURCE)
 
@@ -88,10 +82,8 @@ def a_browse_removes_no_message(bench: Bench) -> None:
     " run books them as taken"
 )
 def a_browse_skips_uncommitted_messages(bench: Bench) -> None:
-    """A browse shows neither uncommitted puts nor uncommitted gets of another application.
-
-    IBM MQ docs, "Browsing messages on a queue".
-    """
+    """A browse shows neither uncommitted puts nor uncommitted gets of another application."""
+    # IBM MQ docs, "Browsing messages on a queue".
     bench.app.put_numbered(SOURCE, 1, 2)
     other = bench.another()
     other.get(other.open(SOURCE, "INPUT_SHARED"), "SYNCPOINT")
@@ -104,10 +96,8 @@ def a_browse_skips_uncommitted_messages(bench: Bench) -> None:
     "the handler could act on another message than the rule was for: do not let the handler act"
 )
 def a_get_under_the_cursor_gets_the_browsed_message(bench: Bench) -> None:
-    """A get under the browse cursor gets the message that was browsed last, whatever its ids.
-
-    IBM MQ docs, "MQGMO options": MQGMO_MSG_UNDER_CURSOR.
-    """
+    """A get under the browse cursor gets the message that was browsed last, whatever its ids."""
+    # IBM MQ docs, "MQGMO options": MQGMO_MSG_UNDER_CURSOR.
     app = bench.app
     app.put_numbered(SOURCE, 1, 2, 3)
     cursor = app.source_cursor(SOURCE)
@@ -122,10 +112,8 @@ def a_get_under_the_cursor_gets_the_browsed_message(bench: Bench) -> None:
     "the handler cannot see that another program was faster; it may then act on another message"
 )
 def a_message_that_another_application_got_is_not_under_the_cursor(bench: Bench) -> None:
-    """A get under the cursor fails if another application has got the message since.
-
-    IBM MQ docs, "2034 (07F2) (RC2034): MQRC_NO_MSG_UNDER_CURSOR".
-    """
+    """A get under the cursor fails if another application has got the message since."""
+    # IBM MQ docs, "2034 (07F2) (RC2034): MQRC_NO_MSG_UNDER_CURSOR".
     bench.app.put_numbered(SOURCE, 1)
     cursor = bench.app.source_cursor(SOURCE)
     length = bench.app.first(cursor).total_length
@@ -144,10 +132,8 @@ def a_message_that_another_application_got_is_not_under_the_cursor(bench: Bench)
     " find them and books them as taken"
 )
 def a_message_token_finds_its_message(bench: Bench) -> None:
-    """A browse with the MsgToken of a message finds this message.
-
-    IBM MQ docs, "MatchOptions (MQGMO)": MQMO_MATCH_MSG_TOKEN.
-    """
+    """A browse with the MsgToken of a message finds this message."""
+    # IBM MQ docs, "MatchOptions (MQGMO)": MQMO_MATCH_MSG_TOKEN.
     bench.app.put_numbered(SOURCE, 1, 2, 3)
     cursor = bench.app.source_cursor(SOURCE)
     tokens = [message.token for message in cursor.messages()]
@@ -161,10 +147,8 @@ def a_message_token_finds_its_message(bench: Bench) -> None:
     " handler act"
 )
 def a_browse_of_the_first_bytes_states_the_whole_length(bench: Bench) -> None:
-    """A browse with a short buffer returns the first bytes and the length of the whole message.
-
-    IBM MQ docs, "2079 (081F) (RC2079): MQRC_TRUNCATED_MSG_ACCEPTED".
-    """
+    """A browse with a short buffer returns the first bytes and the length of the whole message."""
+    # IBM MQ docs, "2079 (081F) (RC2079): MQRC_TRUNCATED_MSG_ACCEPTED".
     body = body_of(1).ljust(LENGTH)
     bench.app.put(SOURCE, body)
     cursor = bench.app.source_cursor(SOURCE)
@@ -178,10 +162,8 @@ def a_browse_of_the_first_bytes_states_the_whole_length(bench: Bench) -> None:
 
 @behaviour("a message that has grown since it was browsed loses data: do not let the handler act")
 def a_get_with_a_short_buffer_leaves_the_message(bench: Bench) -> None:
-    """A get with a short buffer fails, and the whole message stays on the queue.
-
-    IBM MQ docs, "2080 (0820) (RC2080): MQRC_TRUNCATED_MSG_FAILED".
-    """
+    """A get with a short buffer fails, and the whole message stays on the queue."""
+    # IBM MQ docs, "2080 (0820) (RC2080): MQRC_TRUNCATED_MSG_FAILED".
     body = body_of(1).ljust(LENGTH)
     bench.app.put(SOURCE, body)
     opened = bench.app.open(SOURCE, "INPUT_SHARED")
@@ -198,10 +180,8 @@ def a_get_with_a_short_buffer_leaves_the_message(bench: Bench) -> None:
     " and leave its message"
 )
 def a_browse_and_a_get_return_the_same_message(bench: Bench) -> None:
-    """A browse and a get return the same MQMD and the same data.
-
-    IBM MQ docs, "MQGET - Get message".
-    """
+    """A browse and a get return the same MQMD and the same data."""
+    # IBM MQ docs, "MQGET - Get message".
     bench.app.put(SOURCE, 1, CorrelId=b"c" * 24, ReplyToQ=b"REPLIES", Feedback=266)
     cursor = bench.app.source_cursor(SOURCE)
     browsed = bench.app.first(cursor)
@@ -213,10 +193,8 @@ def a_browse_and_a_get_return_the_same_message(bench: Bench) -> None:
 
 @behaviour("an empty queue looks like a failure; each run fails")
 def the_end_of_a_queue_has_its_reason_code(bench: Bench) -> None:
-    """A browse and a get of an empty queue fail with MQRC_NO_MSG_AVAILABLE.
-
-    IBM MQ docs, "2033 (07F1) (RC2033): MQRC_NO_MSG_AVAILABLE".
-    """
+    """A browse and a get of an empty queue fail with MQRC_NO_MSG_AVAILABLE."""
+    # IBM MQ docs, "2033 (07F1) (RC2033): MQRC_NO_MSG_AVAILABLE".
     opened = bench.app.open(SOURCE, "BROWSE", "INPUT_SHARED")
 
     for option in ("BROWSE_FIRST", "NO_SYNCPOINT"):
@@ -231,10 +209,8 @@ DO_NOT_ACT = "do not let the handler act"
 
 @behaviour(f"other programs get messages that are then backed out, and are doubled: {DO_NOT_ACT}")
 def a_put_is_invisible_until_it_is_committed(bench: Bench) -> None:
-    """A message put under syncpoint is invisible to other applications until MQCMIT.
-
-    IBM MQ docs, "MQPMO options": MQPMO_SYNCPOINT.
-    """
+    """A message put under syncpoint is invisible to other applications until MQCMIT."""
+    # IBM MQ docs, "MQPMO options": MQPMO_SYNCPOINT.
     bench.app.put(TARGET, 1, "SYNCPOINT")
     other = bench.another()
 
@@ -245,10 +221,8 @@ def a_put_is_invisible_until_it_is_committed(bench: Bench) -> None:
 
 @behaviour(f"two programs handle the same message: {DO_NOT_ACT}")
 def a_message_got_is_invisible_until_the_unit_ends(bench: Bench) -> None:
-    """A message got under syncpoint is invisible to other applications until the unit ends.
-
-    IBM MQ docs, "MQGMO options": MQGMO_SYNCPOINT.
-    """
+    """A message got under syncpoint is invisible to other applications until the unit ends."""
+    # IBM MQ docs, "MQGMO options": MQGMO_SYNCPOINT.
     bench.app.put_numbered(SOURCE, 1, 2)
     bench.app.get(bench.app.open(SOURCE, "INPUT_SHARED"), "SYNCPOINT")
     other = bench.another()
@@ -260,10 +234,8 @@ def a_message_got_is_invisible_until_the_unit_ends(bench: Bench) -> None:
 
 @behaviour(f"messages are lost or doubled after a commit: {DO_NOT_ACT}")
 def a_commit_keeps_the_puts_and_gets_of_its_unit(bench: Bench) -> None:
-    """MQCMIT moves a message: it is on its target and no longer on its queue.
-
-    IBM MQ docs, "MQCMIT - Commit changes".
-    """
+    """MQCMIT moves a message: it is on its target and no longer on its queue."""
+    # IBM MQ docs, "MQCMIT - Commit changes".
     bench.app.put_numbered(SOURCE, 1)
     bench.app.move_first(SOURCE)
     other = bench.another()
@@ -274,10 +246,8 @@ def a_commit_keeps_the_puts_and_gets_of_its_unit(bench: Bench) -> None:
 
 @behaviour(f"a failed put loses or doubles the messages of its unit of work: {DO_NOT_ACT}")
 def a_backed_out_unit_leaves_the_queues_as_they_were(bench: Bench) -> None:
-    """MQBACK returns messages to their places on the queue, and removes the puts of the unit.
-
-    IBM MQ docs, "MQBACK - Back out changes".
-    """
+    """MQBACK returns messages to their places on the queue, and removes the puts of the unit."""
+    # IBM MQ docs, "MQBACK - Back out changes".
     bench.app.put_numbered(SOURCE, 1, 2)
     bench.app.move_first(SOURCE, commit=False)
     other = bench.another()
@@ -291,10 +261,8 @@ def a_backed_out_unit_leaves_the_queues_as_they_were(bench: Bench) -> None:
     "snapshots do not mark messages that other programs have backed out; nothing else depends on it"
 )
 def a_backed_out_get_counts(bench: Bench) -> None:
-    """BackoutCount counts the gets of a message that were backed out.
-
-    IBM MQ docs, "BackoutCount (MQMD)".
-    """
+    """BackoutCount counts the gets of a message that were backed out."""
+    # IBM MQ docs, "BackoutCount (MQMD)".
     bench.app.put_numbered(SOURCE, 1)
     for _ in range(2):
         bench.app.move_first(SOURCE, commit=False)
@@ -307,10 +275,8 @@ def a_backed_out_get_counts(bench: Bench) -> None:
     " on it"
 )
 def disconnecting_commits(bench: Bench) -> None:
-    """MQDISC commits an open unit of work.
-
-    IBM MQ docs, "MQDISC - Disconnect queue manager".
-    """
+    """MQDISC commits an open unit of work."""
+    # IBM MQ docs, "MQDISC - Disconnect queue manager".
     other = bench.another()
     other.put(TARGET, 1, "SYNCPOINT")
     other.queue_manager.disconnect()
@@ -323,10 +289,8 @@ def disconnecting_commits(bench: Bench) -> None:
     " state queue: then each unit of work has one message, and an uncertain one is `unknown`"
 )
 def a_marker_is_there_if_its_unit_was_committed(bench: Bench) -> None:
-    """A marker is on the state queue after MQCMIT of its unit of work, and not after MQBACK.
-
-    IBM MQ docs, "MQPUT1 - Put one message", "MsgId (MQMD)".
-    """
+    """A marker is on the state queue after MQCMIT of its unit of work, and not after MQBACK."""
+    # IBM MQ docs, "MQPUT1 - Put one message", "MsgId (MQMD)".
     app = bench.app
     name = STATE.name(app.prefix)
     with open_state_queue(app.queue_manager, name) as state:
@@ -348,10 +312,8 @@ def a_marker_is_there_if_its_unit_was_committed(bench: Bench) -> None:
     " one slot"
 )
 def a_state_queue_has_one_executor(bench: Bench) -> None:
-    """A queue that is open for exclusive input cannot be opened for input a second time.
-
-    IBM MQ docs, "2042 (07FA) (RC2042): MQRC_OBJECT_IN_USE".
-    """
+    """A queue that is open for exclusive input cannot be opened for input a second time."""
+    # IBM MQ docs, "2042 (07FA) (RC2042): MQRC_OBJECT_IN_USE".
     app, other = bench.app, bench.another()
     name = STATE.name(app.prefix)
     with open_state_queue(app.queue_manager, name) as state:
@@ -369,10 +331,8 @@ def a_state_queue_has_one_executor(bench: Bench) -> None:
 
 @behaviour("the handler cannot tell how many messages a unit of work may have: no run acts")
 def the_limit_of_a_unit_of_work_can_be_inquired(bench: Bench) -> str:
-    """MQINQ returns MaxUncommittedMsgs of the queue manager.
-
-    IBM MQ docs, "MaxUncommittedMsgs (MQLONG)".
-    """
+    """MQINQ returns MaxUncommittedMsgs of the queue manager."""
+    # IBM MQ docs, "MaxUncommittedMsgs (MQLONG)".
     limit = bench.app.queue_manager.inquire(bench.app.number("MQIA_MAX_UNCOMMITTED_MSGS"))
     expect("MaxUncommittedMsgs", "positive", "positive" if limit > 0 else "not positive")
     return f"MAXUMSGS({limit})"
@@ -380,10 +340,8 @@ def the_limit_of_a_unit_of_work_can_be_inquired(bench: Bench) -> str:
 
 @behaviour("sensing starts runs for no message, or starts none: watch the queue by other means")
 def the_depth_counts_committed_messages(bench: Bench) -> None:
-    """CurrentQDepth is the number of messages on a queue.
-
-    IBM MQ docs, "CurrentQDepth (MQLONG)".
-    """
+    """CurrentQDepth is the number of messages on a queue."""
+    # IBM MQ docs, "CurrentQDepth (MQLONG)".
     expect("depth", 0, bench.app.depth(SOURCE))
     bench.app.put_numbered(SOURCE, 1, 2)
     expect("depth", 2, bench.another().depth(SOURCE))
@@ -419,11 +377,9 @@ INVALID_HEADERS: Final = (b"MQDEAD  ", b"MQHRF2  ", b"MQXMIT  ")
     " messages"
 )
 def all_context_is_passed_with_a_message(bench: Bench) -> None:
-    """A message that is moved keeps its identity context and its origin context.
-
-    The message has no context, which a queue manager never generates by itself. IBM MQ docs, "MQPMO
-    options": MQPMO_PASS_ALL_CONTEXT, MQPMO_NO_CONTEXT; "MQOO_SAVE_ALL_CONTEXT".
-    """
+    """A message that is moved keeps its identity context and its origin context."""
+    # The message has no context, which a queue manager never generates by itself. IBM MQ docs,
+    # "MQPMO options": MQPMO_PASS_ALL_CONTEXT, MQPMO_NO_CONTEXT; "MQOO_SAVE_ALL_CONTEXT".
     sent = bench.app.put(SOURCE, 1, "NO_SYNCPOINT", "NO_CONTEXT")
 
     _, arrived = bench.app.move_and_get(SOURCE)
@@ -432,10 +388,8 @@ def all_context_is_passed_with_a_message(bench: Bench) -> None:
 
 @behaviour("restored messages have another user, date and time than the discarded ones")
 def all_context_can_be_set(bench: Bench) -> None:
-    """A message that is restored has the context of the discarded message.
-
-    IBM MQ docs, "MQPMO options": MQPMO_SET_ALL_CONTEXT.
-    """
+    """A message that is restored has the context of the discarded message."""
+    # IBM MQ docs, "MQPMO options": MQPMO_SET_ALL_CONTEXT.
     _expect_restored(bench.app, CONTEXT)
 
 
@@ -443,10 +397,8 @@ def all_context_can_be_set(bench: Bench) -> None:
     "a restored message has another MsgId or CorrelId: programs that wait for a reply miss it"
 )
 def identifiers_stay_unless_new_ones_are_asked_for(bench: Bench) -> None:
-    """A message put with MQPMO_SET_ALL_CONTEXT keeps its MsgId and its CorrelId.
-
-    IBM MQ docs, "MsgId (MQMD)", "MQPMO options": MQPMO_NEW_MSG_ID.
-    """
+    """A message put with MQPMO_SET_ALL_CONTEXT keeps its MsgId and its CorrelId."""
+    # IBM MQ docs, "MsgId (MQMD)", "MQPMO options": MQPMO_NEW_MSG_ID.
     _expect_restored(bench.app, IDENTIFIERS)
 
 
@@ -468,10 +420,8 @@ def _expect_restored(app: Application, fields: dict[str, Any]) -> None:
 
 @behaviour("moved messages have other identifiers, so that markers, replies and archives miss them")
 def a_moved_message_keeps_its_identifiers(bench: Bench) -> None:
-    """A message that is moved keeps its MsgId and its CorrelId.
-
-    IBM MQ docs, "MsgId (MQMD)", "CorrelId (MQMD)".
-    """
+    """A message that is moved keeps its MsgId and its CorrelId."""
+    # IBM MQ docs, "MsgId (MQMD)", "CorrelId (MQMD)".
     bench.app.put(SOURCE, 1, **IDENTIFIERS)
 
     _, arrived = bench.app.move_and_get(SOURCE)
@@ -480,11 +430,9 @@ def a_moved_message_keeps_its_identifiers(bench: Bench) -> None:
 
 @behaviour("moved messages are changed: do not let the handler act")
 def a_moved_message_keeps_its_data(bench: Bench) -> None:
-    """A message that is moved keeps its data, trailing blanks included, and their description.
-
-    IBM MQ docs, "MQGET - Get message", "MQPUT1 - Put one message": without MQGMO_CONVERT the data
-    is unchanged.
-    """
+    """A message that is moved keeps its data, trailing blanks included, and their description."""
+    # IBM MQ docs, "MQGET - Get message", "MQPUT1 - Put one message": without MQGMO_CONVERT the data
+    # is unchanged.
     bench.app.put(SOURCE, BINARY, **DESCRIPTION)
 
     _expect_moved(bench.app, BINARY, DESCRIPTION)
@@ -492,10 +440,8 @@ def a_moved_message_keeps_its_data(bench: Bench) -> None:
 
 @behaviour("messages of groups lose their place in the group")
 def a_moved_message_keeps_its_group(bench: Bench) -> None:
-    """A message that is moved keeps the fields of its group, which version 2 of the MQMD has.
-
-    IBM MQ docs, "GroupId (MQMD)", "MsgSeqNumber (MQMD)", "MsgFlags (MQMD)".
-    """
+    """A message that is moved keeps the fields of its group, which version 2 of the MQMD has."""
+    # IBM MQ docs, "GroupId (MQMD)", "MsgSeqNumber (MQMD)", "MsgFlags (MQMD)".
     flags = bench.app.number("MQMF_MSG_IN_GROUP")
     group = {"GroupId": b"g" * 24, "MsgSeqNumber": 3, "MsgFlags": flags}
     bench.app.put(SOURCE, 1, **group)
@@ -506,10 +452,8 @@ def a_moved_message_keeps_its_group(bench: Bench) -> None:
 
 @behaviour("messages that a program may no longer see live as long as they did at first")
 def the_remaining_expiry_moves_with_a_message(bench: Bench) -> None:
-    """A message that is moved expires when it would have expired on its queue.
-
-    IBM MQ docs, "Expiry (MQMD)": MQGET returns the remaining time.
-    """
+    """A message that is moved expires when it would have expired on its queue."""
+    # IBM MQ docs, "Expiry (MQMD)": MQGET returns the remaining time.
     bench.app.put(SOURCE, 1, Expiry=EXPIRY)
     bench.app.wait(TARGET)
 
@@ -520,10 +464,8 @@ def the_remaining_expiry_moves_with_a_message(bench: Bench) -> None:
 
 @behaviour("the handler moves expired messages, which their sender wanted to be lost")
 def an_expired_message_is_not_returned(bench: Bench) -> None:
-    """Neither a browse nor a get returns a message that has expired.
-
-    IBM MQ docs, "Expiry (MQMD)".
-    """
+    """Neither a browse nor a get returns a message that has expired."""
+    # IBM MQ docs, "Expiry (MQMD)".
     bench.app.put(SOURCE, 1, Expiry=1)
     bench.app.put(SOURCE, 2)
     bench.app.wait(TARGET)
@@ -535,10 +477,8 @@ def an_expired_message_is_not_returned(bench: Bench) -> None:
 
 @behaviour("dead letters that are forwarded with HEADER(YES) or moved have another header")
 def a_dead_letter_header_stays_unchanged(bench: Bench) -> None:
-    """An MQDLH is data: a put, a browse and a get leave each of its bytes as it was.
-
-    IBM MQ docs, "MQDLH - Dead-letter header".
-    """
+    """An MQDLH is data: a put, a browse and a get leave each of its bytes as it was."""
+    # IBM MQ docs, "MQDLH - Dead-letter header".
     letter = dead_letter_header()
     bench.app.put(SOURCE, letter, **DEAD_LETTER)
     browsed = bench.app.first(bench.app.source_cursor(SOURCE))
@@ -552,11 +492,9 @@ def a_dead_letter_header_stays_unchanged(bench: Bench) -> None:
     " report shows the reason code"
 )
 def a_message_with_an_invalid_header_can_be_moved(bench: Bench) -> str:
-    """A message that lacks the header which its Format names can be moved unchanged.
-
-    If the put with a version 2 MQMD is refused (2141, 2260, 2334), the handler puts the message
-    with version 1. IBM MQ docs, "Version (MQMD)", "2334 (091E) (RC2334): MQRC_RFH_ERROR".
-    """
+    """A message that lacks the header which its Format names can be moved unchanged."""
+    # If the put with a version 2 MQMD is refused (2141, 2260, 2334), the handler puts the message
+    # with version 1. IBM MQ docs, "Version (MQMD)", "2334 (091E) (RC2334): MQRC_RFH_ERROR".
     refused = set()
     for name in INVALID_HEADERS:
         described = DEAD_LETTER | {"Format": name}
@@ -630,10 +568,8 @@ def _properties(app: Application, queue: ScratchQueue) -> list[str]:
     " handler act on messages of JMS programs"
 )
 def message_properties_move_with_a_message(bench: Bench) -> None:
-    """A message that is moved keeps its message properties.
-
-    IBM MQ docs, "MQGMO options": MQGMO_PROPERTIES_IN_HANDLE; "Action (MQPMO)": MQACTP_FORWARD.
-    """
+    """A message that is moved keeps its message properties."""
+    # IBM MQ docs, "MQGMO options": MQGMO_PROPERTIES_IN_HANDLE; "Action (MQPMO)": MQACTP_FORWARD.
     _put_with_properties(bench.app)
     expect("properties before", PROPERTY_NAMES, _properties(bench.app, SOURCE))
     bench.app.move_first(SOURCE)
@@ -643,11 +579,9 @@ def message_properties_move_with_a_message(bench: Bench) -> None:
 
 @behaviour("restored messages lack the properties of the discarded ones")
 def message_properties_can_be_archived_and_restored(bench: Bench) -> None:
-    """A message put with its properties in an MQRFH2 has the same properties again.
-
-    IBM MQ docs, "MQGMO options": MQGMO_PROPERTIES_FORCE_MQRFH2; "MQRFH2 - Rules and formatting
-    header 2".
-    """
+    """A message put with its properties in an MQRFH2 has the same properties again."""
+    # IBM MQ docs, "MQGMO options": MQGMO_PROPERTIES_FORCE_MQRFH2; "MQRFH2 - Rules and formatting
+    # header 2".
     app = bench.app
     _put_with_properties(app)
     cursor = app.source_cursor(SOURCE)
@@ -669,10 +603,8 @@ def _asking_for_reports(app: Application, *kinds: str) -> dict[str, Any]:
     " for them, so that nothing is lost"
 )
 def a_dead_letter_causes_no_report(bench: Bench) -> None:
-    """A message with Format MQDEAD causes no report on arrival or delivery.
-
-    IBM MQ docs, "Report (MQMD)": MQRO_COA, MQRO_COD.
-    """
+    """A message with Format MQDEAD causes no report on arrival or delivery."""
+    # IBM MQ docs, "Report (MQMD)": MQRO_COA, MQRO_COD.
     asked = _asking_for_reports(bench.app, "MQRO_COA", "MQRO_COD")
     bench.app.put(SOURCE, dead_letter_header(), **DEAD_LETTER, **asked)
     bench.app.get_all(SOURCE)
@@ -685,10 +617,8 @@ def a_dead_letter_causes_no_report(bench: Bench) -> None:
     " them for delivered"
 )
 def a_report_belongs_to_the_unit_of_work(bench: Bench) -> None:
-    """A report on delivery is sent if the get is committed, and not if it is backed out.
-
-    IBM MQ docs, "Report (MQMD)": MQRO_COD.
-    """
+    """A report on delivery is sent if the get is committed, and not if it is backed out."""
+    # IBM MQ docs, "Report (MQMD)": MQRO_COD.
     app = bench.app
     app.put(SOURCE, 1, **_asking_for_reports(app, "MQRO_COD"))
     opened = app.open(SOURCE, "INPUT_SHARED")
@@ -702,10 +632,8 @@ def a_report_belongs_to_the_unit_of_work(bench: Bench) -> None:
 
 @behaviour("a put that fails because of the target's stream queue is not explained in the report")
 def stream_queues_can_be_inquired(bench: Bench) -> None:
-    """MQINQ returns the stream queue of a queue and its quality of service.
-
-    IBM MQ docs, "Configuring streaming queues".
-    """
+    """MQINQ returns the stream queue of a queue and its quality of service."""
+    # IBM MQ docs, "Configuring streaming queues".
     name = SOURCE.name(bench.app.prefix)
     selectors = map(bench.app.number, ("MQCA_STREAM_QUEUE_NAME", "MQIA_STREAM_QUEUE_QOS"))
     found = bench.app.queue_manager.inquire_attributes(name, *selectors)
@@ -721,10 +649,8 @@ LONGEST_TRIED: Final = 4 * 1024 * 1024
     "a full target is tried again with each message; the attempts of all of them are used up"
 )
 def a_put_to_a_full_queue_has_its_reason_code(bench: Bench) -> None:
-    """A put to a queue with MAXDEPTH messages fails with MQRC_Q_FULL; uncommitted puts count.
-
-    IBM MQ docs, "2053 (0805) (RC2053): MQRC_Q_FULL".
-    """
+    """A put to a queue with MAXDEPTH messages fails with MQRC_Q_FULL; uncommitted puts count."""
+    # IBM MQ docs, "2053 (0805) (RC2053): MQRC_Q_FULL".
     bench.app.put(FULL, 1, "SYNCPOINT")
 
     with expect_reason("MQPUT1", "MQRC_Q_FULL"):
@@ -735,20 +661,16 @@ def a_put_to_a_full_queue_has_its_reason_code(bench: Bench) -> None:
 
 @behaviour("a put-inhibited target is tried again with each message")
 def a_put_to_an_inhibited_queue_has_its_reason_code(bench: Bench) -> None:
-    """A put to a queue with PUT(DISABLED) fails with MQRC_PUT_INHIBITED.
-
-    IBM MQ docs, "2051 (0803) (RC2051): MQRC_PUT_INHIBITED".
-    """
+    """A put to a queue with PUT(DISABLED) fails with MQRC_PUT_INHIBITED."""
+    # IBM MQ docs, "2051 (0803) (RC2051): MQRC_PUT_INHIBITED".
     with expect_reason("MQPUT1", "MQRC_PUT_INHIBITED"):
         bench.app.put(NO_PUT, 1)
 
 
 @behaviour("the report names another cause for a get-inhibited dead-letter queue")
 def a_browse_of_an_inhibited_queue_has_its_reason_code(bench: Bench) -> None:
-    """A browse and a get of a queue with GET(DISABLED) fail with MQRC_GET_INHIBITED.
-
-    IBM MQ docs, "2016 (07E0) (RC2016): MQRC_GET_INHIBITED".
-    """
+    """A browse and a get of a queue with GET(DISABLED) fail with MQRC_GET_INHIBITED."""
+    # IBM MQ docs, "2016 (07E0) (RC2016): MQRC_GET_INHIBITED".
     opened = bench.app.open(NO_GET, "BROWSE", "INPUT_SHARED")
     for option in ("BROWSE_FIRST", "NO_SYNCPOINT"):
         with expect_reason("MQGET", "MQRC_GET_INHIBITED"):
@@ -759,10 +681,8 @@ def a_browse_of_an_inhibited_queue_has_its_reason_code(bench: Bench) -> None:
     "a missing target, and a missing state queue, are taken for other failures, which end the pass"
 )
 def an_unknown_queue_has_its_reason_code(bench: Bench) -> None:
-    """A queue that is not defined cannot be opened: MQRC_UNKNOWN_OBJECT_NAME.
-
-    IBM MQ docs, "2085 (0825) (RC2085): MQRC_UNKNOWN_OBJECT_NAME".
-    """
+    """A queue that is not defined cannot be opened: MQRC_UNKNOWN_OBJECT_NAME."""
+    # IBM MQ docs, "2085 (0825) (RC2085): MQRC_UNKNOWN_OBJECT_NAME".
     with expect_reason("MQOPEN", "MQRC_UNKNOWN_OBJECT_NAME"):
         bench.app.open(MISSING, "INQUIRE")
     with expect_reason("MQPUT1", "MQRC_UNKNOWN_OBJECT_NAME"):
@@ -771,21 +691,17 @@ def an_unknown_queue_has_its_reason_code(bench: Bench) -> None:
 
 @behaviour("the report does not explain that a message names no queue")
 def a_blank_queue_name_has_its_reason_code(bench: Bench) -> None:
-    """A put to a blank queue name fails with MQRC_UNKNOWN_OBJECT_NAME.
-
-    Another queue manager's name makes it MQRC_REMOTE_Q_NAME_ERROR. IBM MQ docs, "2184 (0888)
-    (RC2184)", "2085 (0825) (RC2085)".
-    """
+    """A put to a blank queue name fails with MQRC_UNKNOWN_OBJECT_NAME."""
+    # Another queue manager's name makes it MQRC_REMOTE_Q_NAME_ERROR. IBM MQ docs, "2184 (0888)
+    # (RC2184)", "2085 (0825) (RC2085)".
     with expect_reason("MQPUT1", "MQRC_UNKNOWN_OBJECT_NAME", "MQRC_REMOTE_Q_NAME_ERROR"):
         bench.app.put(None, 1)
 
 
 @behaviour("a message that is too long for its target is taken for another failure")
 def a_message_too_long_for_its_queue_has_its_reason_code(bench: Bench) -> None:
-    """A put of more bytes than MAXMSGL of the queue fails with MQRC_MSG_TOO_BIG_FOR_Q.
-
-    IBM MQ docs, "2030 (07EE) (RC2030): MQRC_MSG_TOO_BIG_FOR_Q".
-    """
+    """A put of more bytes than MAXMSGL of the queue fails with MQRC_MSG_TOO_BIG_FOR_Q."""
+    # IBM MQ docs, "2030 (07EE) (RC2030): MQRC_MSG_TOO_BIG_FOR_Q".
     bench.app.put(SHORT, body_of(1).ljust(100))
 
     with expect_reason("MQPUT1", "MQRC_MSG_TOO_BIG_FOR_Q"):
@@ -794,11 +710,9 @@ def a_message_too_long_for_its_queue_has_its_reason_code(bench: Bench) -> None:
 
 @behaviour("a message that is too long for all queues is taken for another failure")
 def a_message_too_long_for_the_queue_manager_is_refused(bench: Bench) -> None:
-    """A put of more bytes than MAXMSGL of the queue manager fails.
-
-    The reason code is about the queue, the queue manager or the channel: the lowest limit counts.
-    IBM MQ docs, "2031 (07EF) (RC2031)", "2030 (07EE) (RC2030)", "2010 (07DA) (RC2010)".
-    """
+    """A put of more bytes than MAXMSGL of the queue manager fails."""
+    # The reason code is about the queue, the queue manager or the channel: the lowest limit counts.
+    # IBM MQ docs, "2031 (07EF) (RC2031)", "2030 (07EE) (RC2030)", "2010 (07DA) (RC2010)".
     limit = bench.app.queue_manager.inquire(bench.app.number("MQIA_MAX_MSG_LENGTH"))
     if limit > LONGEST_TRIED:
         raise NotTriedError(f"it would send {limit + 1:,} bytes")
