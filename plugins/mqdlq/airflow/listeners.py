@@ -1,4 +1,11 @@
-"""Listeners that Airflow calls when a DAG run starts or ends."""
+"""Create the missing pools of a DAG run when it starts, and write its note when it ends.
+
+Airflow leaves a task without an existing pool scheduled without a limit, and reports that in the
+scheduler's log only. A note is the headline of the report, which the task report leaves in an XCom:
+a task cannot write a note without an account for Airflow's API. These listeners of the plugin run
+in the scheduler, within the transaction that starts or ends the run, or where a person sets the
+run's state. They read rows by their keys, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +40,11 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
     if not dag_run.dag_id.startswith(OURS) or dag_run.dag is None:
         return
     for name in sorted({task.pool for task in dag_run.dag.tasks}):
-        make_pool(name, dag_run.dag_id)
+        _make_pool(name, dag_run.dag_id)
 
 
-def make_pool(name: str, dag_id: str) -> bool:
-    """Create a pool of one slot unless it exists; return whether it was created.
+def _make_pool(name: str, dag_id: str) -> None:
+    """Create a pool of one slot unless it exists.
 
     Never raises: the scheduler calls this. Repeated calls, also by two schedulers, create one pool.
     """
@@ -49,12 +56,12 @@ def make_pool(name: str, dag_id: str) -> bool:
         # Not the scheduler's own session: a failure here must leave its transaction intact.
         with create_session(scoped=False) as session:
             if session.scalar(select(Pool.id).where(Pool.pool == name)) is not None:
-                return False
+                return
             about = f"One handler of a dead-letter queue at a time; made for {dag_id}"
             pool = Pool(pool=name, slots=SLOTS, description=about, include_deferred=False)
             session.add(pool)
     except IntegrityError:
-        return False  # another scheduler was quicker
+        return  # another scheduler was quicker
     except OperationalError as error:
         log.warning(
             "pool %s of %s does not exist and could not be created (%s); its tasks wait until"
@@ -65,9 +72,8 @@ def make_pool(name: str, dag_id: str) -> bool:
             name,
             dag_id,
         )
-        return False
-    log.info("pool %s was made with one slot, for %s", name, dag_id)
-    return True
+    else:
+        log.info("pool %s was made with one slot, for %s", name, dag_id)
 
 
 REPORT: Final = "report"
@@ -82,22 +88,20 @@ MOST: Final = 1000
 """The length of a note in Airflow's metadata."""
 _OUR_LINE: Final = re.compile(r"^mqdlq: .*$", re.MULTILINE)
 
-log = logging.getLogger(__name__)
-
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
     del msg
-    write_notes(dag_run)
+    _write_notes(dag_run)
 
 
 @hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
     del msg
-    write_notes(dag_run)
+    _write_notes(dag_run)
 
 
-def write_notes(dag_run: DagRun) -> None:
+def _write_notes(dag_run: DagRun) -> None:
     """Write the note of a run, and mark its task report if messages need attention.
 
     A fault of the database or of the XCom is logged: the scheduler calls this, and the run has

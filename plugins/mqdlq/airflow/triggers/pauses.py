@@ -1,4 +1,7 @@
-"""What triggers share: threads, waits for an answer that may never come, and pauses."""
+"""What triggers share: a few threads, waits for an answer that may never come, and pauses.
+
+A queue manager that hangs, or a client that reconnects by itself, may keep a call for half an hour.
+"""
 
 from __future__ import annotations
 

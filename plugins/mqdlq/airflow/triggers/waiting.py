@@ -160,8 +160,6 @@ def _name_of(queue_manager: QueueManager) -> str:
 RULES_CHANGED: Final = "rules_changed"
 """Why a run is woken whose rules are no longer those it has read."""
 
-log = logging.getLogger(__name__)
-
 
 class DepthTrigger(WaitTrigger):
     """Fire once: at a depth that is news, at other rules, when something is due, or at `until`.

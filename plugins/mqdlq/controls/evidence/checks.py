@@ -1,4 +1,10 @@
-"""Checks of a queue by what its queue manager records; no run fails for one."""
+"""Checks of a queue by what its queue manager records; no run fails for one.
+
+A queue with STREAMQ has a copy of each message on its stream queue. A copy without a message in any
+snapshot, and on the queue, belongs to a message that another program took, or that expired. The
+check browses the stream queue before the snapshot, so that each copy's message was on the queue
+before the snapshot began.
+"""
 
 from __future__ import annotations
 

@@ -91,43 +91,38 @@ def forward_to(queue: str, tries: int) -> Step:
 _AT_ONCE = 500
 
 
-class ReturnedMessages:
-    """Finds the departures of messages from one queue that are on it again."""
+def find_returns(
+    ledger: Ledger, place: tuple[str, str], met: Collection[BrowsedItem]
+) -> list[Departure | None]:
+    """Return the latest departure of each message, None for one that has not come back.
 
-    def __init__(self, ledger: Ledger, queue_manager: str, queue: str) -> None:
-        """Read the departures from this queue from the ledger."""
-        self._ledger, self._place = ledger, (queue_manager, queue)
-
-    def find_all(self, met: Collection[BrowsedItem]) -> list[Departure | None]:
-        """Return the latest departure of each message, None for one that has not come back.
-
-        The messages were browsed with `browsed_length`. Messages of which two were on a queue at
-        the same time are never recognised: nothing tells them apart. So a message that was listed
-        before the departed one, and has not left the queue since, has not come back.
-        """
-        found = [identify(one.browsed) for one in met]
-        departures = find_departures(self._ledger, {one for one in found if one is not None})
-        keys = {
-            one.key
-            for one, identity in zip(met, found, strict=True)
-            if one.item is None and identity in departures
-        }
-        residents = self._ledger.messages.first_residents(*self._place, keys)
-        latest: list[Departure | None] = []
-        for one, identity in zip(met, found, strict=True):
-            listed = one.item.message.message_id if one.item else residents.get(one.key)
-            known = departures.get(identity, ()) if identity else ()
-            own = [
-                departure
-                for departure in known
-                if (departure.queue_manager, departure.queue) == self._place
-                and (listed is None or departure.message_id < listed)
-            ]
-            latest.append(own[-1] if own else None)
-        return latest
+    `place` is the queue manager and the queue that the messages left, and are on again; they were
+    browsed with `browsed_length`. Messages of which two were on a queue at the same time are never
+    recognised: nothing tells them apart. So a message that was listed before the departed one, and
+    has not left the queue since, has not come back.
+    """
+    found = [_identify(one.browsed) for one in met]
+    departures = find_departures(ledger, {one for one in found if one is not None})
+    unlisted = {
+        one.key
+        for one, identity in zip(met, found, strict=True)
+        if one.item is None and identity in departures
+    }
+    residents = ledger.messages.first_residents(*place, unlisted)
+    latest: list[Departure | None] = []
+    for one, identity in zip(met, found, strict=True):
+        listed = one.item.message.message_id if one.item else residents.get(one.key)
+        own = [
+            departure
+            for departure in (departures.get(identity, ()) if identity else ())
+            if (departure.queue_manager, departure.queue) == place
+            and (listed is None or departure.message_id < listed)
+        ]
+        latest.append(own[-1] if own else None)
+    return latest
 
 
-def identify(browsed: BrowsedMessage) -> bytes | None:
+def _identify(browsed: BrowsedMessage) -> bytes | None:
     return message_identity(browsed.descriptor, browsed.total_length, browsed.prefix)
 
 
@@ -167,7 +162,7 @@ class IdentityRecorder(Control):
 
 def _describe(message_id: int, browsed: BrowsedMessage) -> Identity | None:
     """Return the identity of a message with its cause and the time in its MQDLH."""
-    identity = identify(browsed)
+    identity = _identify(browsed)
     if identity is None:
         return None
     md = MessageDescriptor.decode(browsed.descriptor)

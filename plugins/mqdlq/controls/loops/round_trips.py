@@ -32,20 +32,14 @@ class RoundTrips:
     delays: tuple[timedelta, ...]
 
     @property
-    def typical_delay(self) -> timedelta | None:
-        seconds = [delay.total_seconds() for delay in self.delays]
-        return timedelta(seconds=median(seconds)) if seconds else None
-
-    @property
     def reason(self) -> Reason:
         """The round trips as a reason: ``came back 3 times, 40 s after each delivery``."""
-        known = sorted({span(delay.total_seconds()) for delay in self.delays})
-        if self.typical_delay is None:
+        seconds = [delay.total_seconds() for delay in self.delays]
+        if not seconds:
             return Why.TRIPS(trips=self.count)
-        if len(known) == 1:
-            return Why.TRIPS_AFTER(trips=self.count, delay=known[0])
-        typical = span(self.typical_delay.total_seconds())
-        return Why.TRIPS_TYPICALLY_AFTER(trips=self.count, delay=typical)
+        if len(known := {span(one) for one in seconds}) == 1:
+            return Why.TRIPS_AFTER(trips=self.count, delay=known.pop())
+        return Why.TRIPS_TYPICALLY_AFTER(trips=self.count, delay=span(median(seconds)))
 
 
 def find_round_trips(ledger: Ledger, message_ids: Collection[int]) -> dict[int, RoundTrips]:

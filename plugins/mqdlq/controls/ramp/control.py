@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import ClassVar, Final, NamedTuple
 
 from mqdlq.constants import MQRC
-from mqdlq.controls.loops.control import ReturnedMessages
+from mqdlq.controls.loops.control import find_returns
 from mqdlq.controls.ramp import Breaker, Ramp
 from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import (
@@ -70,7 +70,6 @@ class CauseControl(Control):
         self.ramp, self.breaker = configured.ramp, configured.breaker or Breaker()
         self._recorded = ledger.ramps.current(run.queue_manager, run.queue)
         self._gates: dict[Subject, CauseGate] = {}
-        self._finder = ReturnedMessages(ledger, run.queue_manager, run.queue)
         self._met: list[BrowsedItem] = []
         self._returned: dict[Subject, list[CauseAttempt]] = defaultdict(list)
         self._queue_manager: QueueManager | None = None
@@ -118,9 +117,10 @@ class CauseControl(Control):
 
     def _look_up(self) -> None:
         met, self._met = self._met, []
-        departures = filter(None, self._finder.find_all(met))
-        ids = [departure.message_id for departure in departures]
-        for move in self.execution.ledger.ramps.moves_of(ids):
+        run, ledger = self.execution.run, self.execution.ledger
+        departures = find_returns(ledger, (run.queue_manager, run.queue), met)
+        ids = [departure.message_id for departure in departures if departure is not None]
+        for move in ledger.ramps.moves_of(ids):
             self._returned[move.subject].append(move)
 
     def count_returns(self, subject: Subject, after: int) -> int:

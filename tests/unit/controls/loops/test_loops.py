@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import embedded_mq
-from mqdlq.controls.loops.control import ReturnedMessages
+from mqdlq.controls.loops.control import find_returns
 from mqdlq.controls.loops.round_trips import find_round_trips, return_in_words
 from mqdlq.controls.work import WorkList
 from mqdlq.headers import IDENTITY_PREFIX
@@ -35,7 +35,7 @@ def find_departures(world: World) -> list[Departure | None]:
     with world.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
         cursor = BrowseCursor(queue_manager, queue, "DLQ", IDENTITY_PREFIX)
         met = list(WorkList([]).browse(cursor))
-    return ReturnedMessages(world.ledger, "QM1", "DLQ").find_all(met)
+    return find_returns(world.ledger, ("QM1", "DLQ"), met)
 
 
 def whys(world: World) -> list[str]:
