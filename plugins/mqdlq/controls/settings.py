@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
+from mqdlq.controls import Keys
 from mqdlq.controls.limits import Limits
 from mqdlq.controls.loops import Loops
 from mqdlq.controls.ramp import Breaker, Ramp
 from mqdlq.controls.sequences import Sequences
 
 
-class Controls(BaseModel):
+class Controls(Keys):
     """The controls of a handler. A run keeps them, as text, from its start to its end."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     limits: Limits = Limits()
     """How much is moved: see [limits](#limits)."""

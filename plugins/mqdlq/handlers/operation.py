@@ -9,8 +9,9 @@ from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self
 
 from croniter import croniter
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from mqdlq.controls import Keys
 from mqdlq.controls.evidence import Evidence
 from mqdlq.controls.limits.windows import is_cron
 
@@ -41,10 +42,8 @@ class GuardedAction(StrEnum):
     RETRY = "retry"
 
 
-class ApprovalGuards(BaseModel):
+class ApprovalGuards(Keys):
     """The conditions under which a run waits for a person's approval; all are off by default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     discard: bool = False
     """A rule would discard messages."""
@@ -95,10 +94,8 @@ class Event(StrEnum):
         return member
 
 
-class Notification(BaseModel):
+class Notification(Keys):
     """An Airflow notifier, and the events that it is called for."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     notifier: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
     """Path of the notifier's class, such as
@@ -110,10 +107,8 @@ class Notification(BaseModel):
     `alert.text`, `alert.handler` and `alert.run_id`; no message's body is among them."""
 
 
-class Alerts(BaseModel):
+class Alerts(Keys):
     """The thresholds of alerts, and the notifiers that send them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     growth: Annotated[int, Field(ge=1)] = 100
     """Messages more than at the last run that raise `growth`."""
@@ -123,10 +118,8 @@ class Alerts(BaseModel):
     """The notifiers; without any, none is called."""
 
 
-class Operation(BaseModel):
+class Operation(Keys):
     """When a handler runs, and how it appears in Airflow."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schedule: str | None = None
     """When runs start: a cron expression in UTC, a preset such as `@hourly`, `@continuous` (each

@@ -45,7 +45,7 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstrings of a model's keys by name, as a handler's file has it."""
     found = {}
     for one in model.__mro__:
-        if not issubclass(one, BaseModel) or one is BaseModel:
+        if one is BaseModel or not issubclass(one, BaseModel):
             continue
         body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]
         assert isinstance(body, ast.ClassDef)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from mqdlq.controls import Keys
 
 
-class Evidence(BaseModel):
+class Evidence(Keys):
     """The records of a queue manager that a handler uses; no outcome depends on them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     depth_events: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9._/%]{1,48}$")] = None
     """Event queue to browse for queue depth events, usually `SYSTEM.ADMIN.PERFM.EVENT`: an event

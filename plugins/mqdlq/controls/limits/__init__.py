@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from mqdlq.controls import Keys
 from mqdlq.controls.limits.windows import ClosedWindow
 from mqdlq.model import Destination
 from mqdlq.rules.wildcards import compiled
@@ -52,10 +53,8 @@ def _one_of(*others: str) -> str:
     return f"{', '.join(names)} or {last}"
 
 
-class Rates(BaseModel):
+class Rates(Keys):
     """How much may be moved in a time."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     messages_per_second: Annotated[float | None, Field(gt=0, le=1_000_000)] = None
     """Messages moved in a second; unset: no limit."""

@@ -10,7 +10,9 @@ from typing import Annotated, Final, Self
 from zoneinfo import ZoneInfo
 
 from croniter import croniter
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from mqdlq.controls import Keys
 
 CRON_FIELDS: Final = 5
 """Croniter would take a sixth, of seconds, and a seventh, of years."""
@@ -40,10 +42,10 @@ _STARTS_TO_COMPARE: Final = 10_100
 _SOME_DAY: Final = datetime(2026, 1, 1)  # noqa: DTZ001 (a local time of any zone)
 
 
-class ClosedWindow(BaseModel):
+class ClosedWindow(Keys):
     """A window that begins whenever its cron expression is due, and lasts for a time."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
+    model_config = ConfigDict(validate_by_name=True)
 
     cron: str
     """When a window begins: a cron expression such as `0 22 * * *`."""

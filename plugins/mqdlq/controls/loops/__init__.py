@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
+
+from mqdlq.controls import Keys
 
 
-class Quarantine(BaseModel):
+class Quarantine(Keys):
     """The place of quarantined messages: a queue, or the dead-letter queue itself."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     forward: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9._/%]{1,48}$")] = None
 
 
-class Loops(BaseModel):
+class Loops(Keys):
     """The limit of round trips, after which no rule moves a message."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     limit: Annotated[int, Field(ge=1, le=20)] = 3
     """A message that has come back so often is quarantined: no rule moves it."""

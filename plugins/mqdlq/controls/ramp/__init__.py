@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from mqdlq.controls import Keys
 
 _LONGEST = timedelta(days=1)
 
 Count = Annotated[int, Field(ge=1)]
 
 
-class Ramp(BaseModel):
+class Ramp(Keys):
     """How many messages of a cause move to a target before the others follow."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     steps: Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)] = (1, 10, 100)
     """Number of messages in each step. After the last step, all others move."""
@@ -43,10 +43,8 @@ class Ramp(BaseModel):
         return self
 
 
-class Breaker(BaseModel):
+class Breaker(Keys):
     """When the messages of a cause stop moving to a target, and for how long."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     returns: Annotated[int, Field(ge=1)] = 1
     """Number of moved messages that came back and open the breaker."""

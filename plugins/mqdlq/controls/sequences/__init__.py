@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
+from mqdlq.controls import Keys
 from mqdlq.structures import MQMD
 
 KEY_FIELDS: Final = {
@@ -31,10 +32,8 @@ KEY_FIELDS: Final = {
 _FOLDER_FIELD: Final = re.compile(r"MQRFH2(\.[A-Za-z_]\w{0,99}){2,10}", re.ASCII)
 
 
-class Sequences(BaseModel):
+class Sequences(Keys):
     """Which messages move together, and which wait for an earlier one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     groups: Literal["all_or_nothing"] | None = None
     """`all_or_nothing`: move the messages of a group together, in the order of MsgSeqNumber, and
