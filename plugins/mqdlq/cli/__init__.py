@@ -61,15 +61,15 @@ COMMANDS: Final[dict[str, Declared]] = {
         },
     ),
     "prune": Command(
-        "retention:prune_archive_and_ledger",
+        "ledger:prune_archive_and_ledger",
         "Remove archive copies and runs by the policies of handlers.",
     ),
     "hold": Group(
         "Protect archive copies and runs by legal holds.",
         {
-            "add": Command("retention:add_hold", "Place a legal hold, with a reason."),
-            "remove": Command("retention:remove_hold", "Remove a legal hold, with a reason."),
-            "list": Command("retention:list_holds", "List the legal holds."),
+            "add": Command("ledger:add_hold", "Place a legal hold, with a reason."),
+            "remove": Command("ledger:remove_hold", "Remove a legal hold, with a reason."),
+            "list": Command("ledger:list_holds", "List the legal holds."),
         },
     ),
     "shadow": Command("shadow:shadow", "Compare our decisions with what another handler did."),

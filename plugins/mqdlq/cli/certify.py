@@ -1,4 +1,8 @@
-"""The command `mqdlq certify` and its report."""
+"""The command `mqdlq certify` and its report.
+
+The report holds neither messages nor user ids nor hosts; names of queues and queue managers can be
+masked.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Final
@@ -16,6 +19,7 @@ import click
 
 from mqdlq.cli.commands import Option
 from mqdlq.cli.connections import ConnectionId
+from mqdlq.cli.output import now, refusal, refusing
 from mqdlq.errors import MqDlqError
 from mqdlq.local.connection_store import find_settings
 from mqdlq.mqi.connect import QueueManager, connect
@@ -24,7 +28,10 @@ from mqdlq.tools.certify import certification
 from mqdlq.tools.certify.bench import DEFAULT_PREFIX, administrator_commands, check_prefix
 from mqdlq.tools.certify.certification import Certification, Finding, Verdict
 
-# Interrupting a run by Ctrl-C or SIGTERM.
+VERSION: Final = 1
+MASKED: Final = "(masked)"
+INTERRUPTED: Final = 130
+_INDENT: Final = " " * 9
 
 
 class Interruption:
@@ -69,44 +76,7 @@ def interruptible() -> Iterator[Interruption]:
             signal.signal(number, before[number])
 
 
-# The report of `mqdlq certify`, as text and as JSON.
-#
-# It holds neither messages nor user ids nor hosts; names of queues and queue managers can be
-# masked.
-
-VERSION: Final = 1
-MASKED: Final = "(masked)"
-_INDENT: Final = " " * 9
-
-
-def heading(found: Certification, *, mask: bool) -> str:
-    """Return the line that begins the text."""
-    one = found.versions
-    name = MASKED if mask else one.queue_manager
-    return (
-        f"queue manager {name}, command level {one.command_level} on {one.platform},"
-        f" through {one.client} {one.client_version}; mqdlq {one.mqdlq}"
-    )
-
-
-def finding_lines(finding: Finding) -> Iterator[str]:
-    """Yield the lines of one finding."""
-    remark = f" ({finding.remark})" if finding.remark else ""
-    yield f"{finding.verdict:9}{finding.behaviour.statement}{remark}"
-    if finding.verdict is Verdict.DIFFERS:
-        yield f"{_INDENT}expected: {finding.expected}"
-        yield f"{_INDENT}seen:     {finding.seen}"
-        yield f"{_INDENT}means:    {finding.behaviour.consequence}"
-
-
-def summary(found: Certification) -> str:
-    """Return the line that ends the text."""
-    agree, differ, skipped = (found.count(verdict) for verdict in Verdict)
-    return f"{agree} agree, {differ} {'differs' if differ == 1 else 'differ'}, {skipped} skipped."
-
-
-def as_json(found: Certification, settings: ConnectionSettings, *, mask: bool) -> dict[str, Any]:
-    """Return the report for a file, which can be sent to others."""
+def _as_json(found: Certification, settings: ConnectionSettings, *, mask: bool) -> dict[str, Any]:
     one = found.versions
     return {
         "report": "mqdlq certify",
@@ -136,12 +106,6 @@ def _finding_as_json(finding: Finding) -> dict[str, str]:
         "means": finding.behaviour.consequence if finding.verdict is Verdict.DIFFERS else "",
     }
     return {name: text for name, text in shown.items() if text}
-
-
-# The command `mqdlq certify`: try on a queue manager what the handler relies on.
-
-NOT_RUN: Final = 2
-INTERRUPTED: Final = 130
 
 
 def certify(
@@ -194,26 +158,24 @@ def certify(
     For example:
       mqdlq certify mq_demo --mqsc
     """
-    try:
+    with refusing(MqDlqError):
         check_prefix(prefix)
         settings = find_settings(connection)
         if mqsc:
             click.echo("\n".join(administrator_commands(prefix, settings.user)))
             return
-        with interruptible() as interruption:
-            found = _certify(
-                settings, prefix, interruption, mask=mask, wait_for_quiesce=wait_for_quiesce
-            )
+        try:
+            with interruptible() as interruption:
+                found = _certify(
+                    settings, prefix, interruption, mask=mask, wait_for_quiesce=wait_for_quiesce
+                )
+        except KeyboardInterrupt:
+            text = "mqdlq: interrupted; the scratch queues are removed or empty"
+            raise refusal(text, INTERRUPTED) from None
         if output is not None:
-            report = as_json(found, settings, mask=mask)
+            report = _as_json(found, settings, mask=mask)
             output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
             click.echo(f"report: {output}")
-    except MqDlqError as error:
-        click.echo(f"mqdlq: {error}", err=True)
-        raise SystemExit(NOT_RUN) from None
-    except KeyboardInterrupt:
-        click.echo("mqdlq: interrupted; the scratch queues are removed or empty", err=True)
-        raise SystemExit(INTERRUPTED) from None
     raise SystemExit(int(found.count(Verdict.DIFFERS) > 0))
 
 
@@ -228,16 +190,29 @@ def _certify(
     def new_connection() -> QueueManager:
         return connect(settings)
 
+    def begin(begun: Certification) -> None:
+        one = begun.versions
+        name = MASKED if mask else one.queue_manager
+        click.echo(
+            f"queue manager {name}, command level {one.command_level} on {one.platform},"
+            f" through {one.client} {one.client_version}; mqdlq {one.mqdlq}"
+        )
+
     def show(finding: Finding) -> None:
         interruption.check()
-        click.echo("\n".join(finding_lines(finding)))
+        remark = f" ({finding.remark})" if finding.remark else ""
+        click.echo(f"{finding.verdict:9}{finding.behaviour.statement}{remark}")
+        if finding.verdict is Verdict.DIFFERS:
+            click.echo(f"{_INDENT}expected: {finding.expected}")
+            click.echo(f"{_INDENT}seen:     {finding.seen}")
+            click.echo(f"{_INDENT}means:    {finding.behaviour.consequence}")
 
     found = certification.certify(
         new_connection,
         prefix,
         user=settings.user,
-        clock=lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
-        begin=lambda begun: click.echo(heading(begun, mask=mask)),
+        clock=now,
+        begin=begin,
         progress=show,
     )
     if wait_for_quiesce:
@@ -245,5 +220,7 @@ def _certify(
     quiesced = certification.observe_quiescing(new_connection, wait_for_quiesce, interruption.sleep)
     found.findings.append(quiesced)
     show(quiesced)
-    click.echo(summary(found))
+    agree, differ, skipped = (found.count(verdict) for verdict in Verdict)
+    differs = "differs" if differ == 1 else "differ"
+    click.echo(f"{agree} agree, {differ} {differs}, {skipped} skipped.")
     return found

@@ -81,7 +81,7 @@ def check_permissions(name: str) -> int:
             own_targets = find_own_targets(handler, table, queue_manager, targets)
             faults = []
             if handler.evidence != Evidence():
-                faults = check_evidence(handler, queue_manager, settings.user)
+                faults = check_evidence(handler.evidence, table, queue_manager, settings.user)
             for queue in find_queues_without_depth(handler.limits, targets, queue_manager):
                 click.echo(NO_DEPTH % printable_name(queue))
     except QueueManagerError as error:
@@ -140,10 +140,11 @@ def find_own_targets(
     ]
 
 
-def check_evidence(handler: Handler, queue_manager: QueueManager, user: str) -> list[str]:
+def check_evidence(
+    evidence: Evidence, table: RulesTable, queue_manager: QueueManager, user: str
+) -> list[str]:
     """Return what keeps the handler from its evidence; a run needs none of it."""
-    evidence, faults = handler.evidence, list[str]()
-    table = parse(handler.rules_text()[1], frozen=True)
+    faults: list[str] = []
     try:
         queue = table.control.input_q.strip() or queue_manager.dead_letter_q_name()
         stream = inquire_stream_queue(queue_manager, queue) if evidence.stream else ""

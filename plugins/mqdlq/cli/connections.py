@@ -216,21 +216,15 @@ def _prepare() -> None:
 
 def _printed(defined: AirflowConnection, form: Form) -> str:
     document = json.dumps(defined.document())
-    match form:
-        case Form.JSON:
-            return document
-        case Form.ENV:
-            return f"export {_variable(defined)}={shlex.quote(document)}"
-
-
-def _variable(defined: AirflowConnection) -> str:
-    if defined.variable.isidentifier():
-        return defined.variable
-    raise ConnectionSettingsError(
-        "MQDLQ-148",
-        f"connection id {defined.conn_id!r} cannot be part of a variable's name; use letters,"
-        " digits and _ only, or --print json",
-    )
+    if form is Form.JSON:
+        return document
+    if not defined.variable.isidentifier():
+        raise ConnectionSettingsError(
+            "MQDLQ-148",
+            f"connection id {defined.conn_id!r} cannot be part of a variable's name; use letters,"
+            " digits and _ only, or --print json",
+        )
+    return f"export {defined.variable}={shlex.quote(document)}"
 
 
 def _password(defined: AirflowConnection, file: Path | None, *, from_stdin: bool) -> str:

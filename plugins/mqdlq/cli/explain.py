@@ -26,6 +26,7 @@ from mqdlq.cli.commands import Argument, Option
 from mqdlq.cli.files import STANDARD_INPUT, QueueKindOption, parse_table
 from mqdlq.cli.output import Format, Output, now, refusing
 from mqdlq.cli.queue_managers import Address, AddressOptions, known
+from mqdlq.cli.snapshot_import import pasted_row
 from mqdlq.errors import (
     ConnectionSettingsError,
     HandlerError,
@@ -33,11 +34,10 @@ from mqdlq.errors import (
     MqDlqError,
     PasteError,
 )
-from mqdlq.headers import describe, header_row
+from mqdlq.headers import describe
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger.reading.message_facts import MessageKeyError, ambiguous
 from mqdlq.model import MessageClass, QueueKind
-from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.reading.explanations import (
     RULES_APPLY_TO,
     explanation_as_json,
@@ -348,16 +348,9 @@ def _of_paste(number: int, message: PastedMessage, matches: PropertyMatches) -> 
     md = message.descriptor
     label = f"message {number}, from line {message.line}"
     if md is not None:
-        row = header_row(
-            number,
-            md.encode(),
-            message.body,
-            message.total_length,
-            browsed_at=datetime.min.replace(tzinfo=UTC),  # nobody knows when it was browsed
-        )
+        unknown = datetime.min.replace(tzinfo=UTC)  # nobody knows when it was browsed
+        row = pasted_row(number, md, message, matches, unknown)
         row |= {"browsed_at": None, "expires_at": None}
-        shown = BrowsedMessage(md.encode(), message.body, message.total_length)
-        row |= matches.compare(shown, is_complete=False)
         return replace(_of_row(row), label=label)
     seen = describe(
         message.body,

@@ -1,10 +1,7 @@
-"""Read and write files for the commands, and name them in errors."""
+"""Read the files of rules tables for the commands, and name them in errors."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
 from mqdlq.cli.commands import Option
@@ -51,24 +48,3 @@ def _check_yaml(
     from mqdlq.handlers import check as check_yaml  # noqa: PLC0415 (pydantic takes long to import)
 
     return check_yaml(data, name, queue_kind)
-
-
-def encoded(text: str) -> bytes:
-    """Return a table's text as bytes; bytes that were not UTF-8 stay the same."""
-    return text.encode("utf-8", "surrogateescape")
-
-
-def replace_content(name: str, data: bytes) -> None:
-    """Replace a file's content atomically; its mode stays the same."""
-    final = Path(name).resolve()
-    handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(final.stat().st_mode)
-        Path(temporary).replace(final)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

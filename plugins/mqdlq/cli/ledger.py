@@ -1,17 +1,29 @@
-"""The commands `mqdlq ledger status` and `take-on`: recognise and take on an older ledger."""
+"""The commands `mqdlq ledger …`, `prune` and `hold …`: look after the ledger and the archive."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any
 
 import click
+from rich.table import Table
+from rich.text import Text
 
 from mqdlq import directories
-from mqdlq.cli.commands import Option
-from mqdlq.cli.output import now, refusal
+from mqdlq.cli.commands import Argument, Option
+from mqdlq.cli.output import Format, Output, console, now, refusal, refusing, write_json
+from mqdlq.errors import HandlerError
+from mqdlq.handlers import Handler, handler_names, load_handler, load_handlers
 from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.reading.message_facts import MessageKeyError
+from mqdlq.ledger.retention import Hold, Protection
 from mqdlq.stages.older_ledger import describe_older_ledger, take_on
-from mqdlq.words import count, moment
+from mqdlq.stages.retention import Policy, Pruner, PruneResult
+from mqdlq.words import count, moment, visible
+
+Reason = Annotated[str, Option(help="Why, for example the number of the case.")]
 
 
 def warn_of_older_ledger(ledger: Ledger) -> bool:
@@ -76,3 +88,204 @@ def take_on_ledger(
         f"epoch {epoch.epoch} begins. Handlers may act again; messages archived before now are"
         " restored with --again only."
     )
+
+
+def prune_archive_and_ledger(
+    handler: Annotated[str, Option(help="Only by the policy of this handler.")] = "",
+    *,
+    dry_run: Annotated[bool, Option(help="Only say what would be removed.")] = False,
+    trust_clock: Annotated[
+        bool,
+        Option(help="Confirm that the clock of this computer is right."),
+    ] = False,
+    output: Output = Format.TEXT,
+) -> None:
+    """Implement `mqdlq prune`.
+
+    The keys keep_archive_for and keep_runs_for of a handler are its policy; without a key, nothing
+    of that kind is removed. A table shows what goes, and what stays beyond the limit and why. The
+    command removes nothing that a restoration or an unfinished run may need, and nothing under a
+    legal hold (mqdlq hold).
+
+    Exit code 0 if all policies were applied; 1 if an error prevented that; 2 for a wrong handler.
+
+    For example:
+      mqdlq prune --dry-run
+    """
+    handlers, faults = _load(handler)
+    with open_ledger(create=False) as ledger:
+        pruner = Pruner(
+            ledger,
+            directories.lake(),
+            clock=now,
+            who=directories.account(),
+            progress=lambda text: click.echo(text, err=True),
+        )
+        policies = [Policy.of(one) for one in handlers]
+        found = pruner.prune(policies, is_dry_run=dry_run, trust_clock=trust_clock)
+    if output is Format.JSON:
+        shown = [_as_json(one) for one in found]
+        write_json({"dry_run": dry_run, "handlers": shown})
+    else:
+        _print(found, is_dry_run=dry_run)
+    for fault in faults:
+        click.echo(f"mqdlq: not pruned: {fault}", err=True)
+    if faults:
+        raise SystemExit(1)
+
+
+def _load(name: str) -> tuple[Sequence[Handler], Sequence[HandlerError]]:
+    if not name:
+        return load_handlers()
+    with refusing(HandlerError, prefix=""):
+        return [load_handler(name)], []
+
+
+def _print(found: Sequence[PruneResult], *, is_dry_run: bool) -> None:
+    if not found:
+        click.echo("no handler has keep_archive_for or keep_runs_for: nothing is removed")
+    for one in found:
+        console().print(Text(f"{one.policy.handler}: {one.policy}", style="bold"), soft_wrap=True)
+        console().print(_table(one, "would be removed" if is_dry_run else "removed"))
+
+
+def _table(found: PruneResult, word: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for name in ("Copies", "Bytes", "Runs", "Messages"):
+        table.add_column(name, justify="right", no_wrap=True)
+    copies, runs = found.copies, found.runs
+    numbers = (copies.copies, copies.stored_bytes, len(runs.run_ids), runs.messages)
+    table.add_row(word, *(f"{number:,}" for number in numbers))
+    for why in Protection:
+        kept = copies.kept[why], runs.kept[why]
+        if any(kept):
+            shown = [f"{number:,}" if number else "" for number in kept]
+            table.add_row(f"kept: {why.words}", shown[0], "", shown[1], "")
+    return table
+
+
+def _as_json(found: PruneResult) -> dict[str, Any]:
+    policy, copies, runs = found.policy, found.copies, found.runs
+    return {
+        "handler": policy.handler,
+        "policy": str(policy),
+        "copies": copies.copies,
+        "bytes": copies.stored_bytes,
+        "runs": list(runs.run_ids),
+        "messages": runs.messages,
+        "kept_copies": {why.value: number for why, number in sorted(copies.kept.items())},
+        "kept_runs": {why.value: number for why, number in sorted(runs.kept.items())},
+    }
+
+
+def add_hold(
+    *,
+    handler: Annotated[str, Option(help="Hold everything of this handler.")] = "",
+    run: Annotated[str, Option(help="Hold this run.")] = "",
+    message: Annotated[
+        str, Option(metavar="KEY", help="Hold this message_key, or its beginning.")
+    ] = "",
+    reason: Reason,
+) -> None:
+    """Implement `mqdlq hold add`.
+
+    Name one handler, one run or one message. The ledger records the reason, the user of this
+    computer, and the time. A hold covers archive copies, runs in the ledger, and their snapshots.
+
+    Exit code 0 if the hold applies; 1 if the ledger has no such run or message; 2 for wrong usage.
+
+    For example:
+      mqdlq hold add --handler demo --reason "case 2026-117"
+    """
+    if sum(map(bool, (handler, run, message))) != 1:
+        raise refusal("mqdlq: name one of --handler, --run and --message")
+    if not reason.strip():
+        raise refusal("mqdlq: --reason: say why, for example the number of the case")
+    with open_ledger(create=False) as ledger:
+        with refusing(MessageKeyError, prefix="mqdlq: --message: "):
+            (key,) = ledger.message_facts.complete([message]) if message else ("",)
+        hold = ledger.holds.add(
+            handler=handler,
+            run_id=run,
+            message_key=key,
+            reason=reason.strip(),
+            who=directories.account(),
+            at=now(),
+        )
+        covered = ledger.holds.covered(hold)
+    if handler and not covered.runs and handler not in handler_names():
+        where = directories.rules_directory()
+        click.echo(f"mqdlq: warning: neither the ledger nor {where} has {handler}", err=True)
+    click.echo(
+        f"hold {hold.hold_id} covers {_subject(hold)}: {count(covered.runs, 'run')},"
+        f" {count(covered.copies, 'archive copy', 'archive copies')}"
+    )
+    if covered.pruned_runs or covered.pruned_copies:
+        click.echo(
+            f"pruned before: {count(covered.pruned_runs, 'run')},"
+            f" {count(covered.pruned_copies, 'archive copy', 'archive copies')}"
+        )
+
+
+def remove_hold(
+    hold: Annotated[int, Argument(help="The number of the hold.")], *, reason: Reason
+) -> None:
+    """Implement `mqdlq hold remove`.
+
+    The hold and its removal stay in the ledger. The next prune applies the policy again.
+
+    Exit code 0 if the hold is removed; 1 if there is no such hold, or it was removed before.
+
+    For example:
+      mqdlq hold add --handler demo --reason "case 2026-117"
+      mqdlq hold remove 1 --reason "case closed"
+    """
+    if not reason.strip():
+        raise refusal("mqdlq: --reason: say why, for example the number of the case")
+    with open_ledger(create=False) as ledger:
+        removed = ledger.holds.release(
+            hold,
+            reason=reason.strip(),
+            who=directories.account(),
+            at=now(),
+        )
+    click.echo(f"hold {removed.hold_id} on {_subject(removed)} is removed")
+
+
+def list_holds(
+    *,
+    removed: Annotated[bool, Option(help="Also the holds that no longer apply.")] = False,
+    output: Output = Format.TEXT,
+) -> None:
+    """Implement `mqdlq hold list`.
+
+    For example:
+      mqdlq hold list --removed
+    """
+    with open_ledger(create=False) as ledger:
+        found = ledger.holds.all(released=removed)
+    if output is Format.JSON:
+        shown = [
+            {
+                name: value.isoformat() if isinstance(value, datetime) else value or None
+                for name, value in asdict(one).items()
+            }
+            for one in found
+        ]
+        write_json({"holds": shown})
+        return
+    if not found:
+        click.echo("no hold applies")
+    for one in found:
+        click.echo(f"{one.hold_id:>4}  {_subject(one)}")
+        click.echo(f"      {moment(one.at)} by {visible(one.who)}: {visible(one.reason)}")
+        if one.released_at is not None:
+            by = f"{visible(one.released_by)}: {visible(one.release_reason)}"
+            click.echo(f"      removed {moment(one.released_at)} by {by}")
+
+
+def _subject(hold: Hold) -> str:
+    if hold.handler:
+        return f"handler {visible(hold.handler)}"
+    return f"run {visible(hold.run_id)}" if hold.run_id else f"message {hold.message_key}"

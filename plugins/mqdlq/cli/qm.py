@@ -45,8 +45,6 @@ def application() -> Any:
 
 
 def _reporting(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command, whose errors become ours."""
-
     @wraps(command)
     def call(*arguments: Any, **options: Any) -> None:
         with transports.embedded(f"`{OURS}`"):

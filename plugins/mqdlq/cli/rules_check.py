@@ -45,6 +45,8 @@ def sarif_log(found: Iterable[Diagnostic]) -> dict[str, Any]:
 
 
 def _result(diagnostic: Diagnostic, index: int) -> dict[str, Any]:
+    place = Path(diagnostic.path)
+    uri = place.as_uri() if place.is_absolute() else quote(place.as_posix())
     region = {
         "startLine": diagnostic.line,
         "startColumn": diagnostic.column,
@@ -58,7 +60,7 @@ def _result(diagnostic: Diagnostic, index: int) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": _uri(diagnostic.path)},
+                    "artifactLocation": {"uri": uri},
                     "region": region,
                 }
             }
@@ -66,15 +68,7 @@ def _result(diagnostic: Diagnostic, index: int) -> dict[str, Any]:
     }
 
 
-def _uri(path: str) -> str:
-    """Return a path as a URI; a relative path stays relative."""
-    place = Path(path)
-    return place.as_uri() if place.is_absolute() else quote(place.as_posix())
-
-
-# The command `mqdlq rules check`: rules tables and handlers, checked without connecting.
-
-NOTHING = CheckResult(None, ())
+_NOTHING: Final = CheckResult(None, ())
 
 
 class CheckFormat(StrEnum):
@@ -92,7 +86,7 @@ class Checked:
     path: str
     verdict: str
     diagnostics: tuple[Diagnostic, ...]
-    table: CheckResult = NOTHING
+    table: CheckResult = _NOTHING
 
     @property
     def is_valid(self) -> bool:
@@ -207,17 +201,16 @@ def _as_json(result: Checked) -> dict[str, Any]:
         "valid": result.is_valid,
         "control": dict(result.table.control),
         "rules": [{"line": rule.line, "keywords": dict(rule.keywords)} for rule in rules],
-        "diagnostics": [_diagnostic_as_json(diagnostic) for diagnostic in result.diagnostics],
-    }
-
-
-def _diagnostic_as_json(diagnostic: Diagnostic) -> dict[str, Any]:
-    return {
-        "severity": diagnostic.severity,
-        "code": diagnostic.code,
-        "line": diagnostic.line,
-        "column": diagnostic.column,
-        "message": diagnostic.message,
+        "diagnostics": [
+            {
+                "severity": found.severity,
+                "code": found.code,
+                "line": found.line,
+                "column": found.column,
+                "message": found.message,
+            }
+            for found in result.diagnostics
+        ],
     }
 
 

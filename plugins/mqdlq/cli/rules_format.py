@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import click
 
-from mqdlq.cli import files
 from mqdlq.cli.commands import Argument, Option
+from mqdlq.cli.files import STANDARD_INPUT, name_of
 from mqdlq.cli.output import refusing
 from mqdlq.handlers import to_table, to_yaml
 from mqdlq.rules import RulesError, format_table
@@ -48,9 +51,9 @@ def format_tables(
 
 
 def _format(file: BinaryIO, *, only_check: bool) -> int:
-    data, name = file.read(), files.name_of(file)
+    data, name = file.read(), name_of(file)
     try:
-        canonical = files.encoded(format_table(data, name))
+        canonical = _encoded(format_table(data, name))
     except RulesError as error:
         click.echo(f"{error}\n{name}: refused, nothing is written", err=True)
         return 1
@@ -58,11 +61,11 @@ def _format(file: BinaryIO, *, only_check: bool) -> int:
     if only_check:
         click.echo(f"{name}: {'would be changed' if changes else 'is canonical'}")
         return int(changes)
-    if name == files.STANDARD_INPUT:
+    if name == STANDARD_INPUT:
         click.echo(canonical, nl=False)
         return 0
     if changes:
-        files.replace_content(name, canonical)
+        _replace_content(name, canonical)
     click.echo(f"{name}: {'formatted' if changes else 'is canonical already'}")
     return 0
 
@@ -87,7 +90,28 @@ def convert(
     For example:
       mqdlq rules convert --to yaml include/rules/demo.rules
     """
-    data, name = file.read(), files.name_of(file)
+    data, name = file.read(), name_of(file)
     with refusing(RulesError, code=1, prefix=""):
         converted = to_yaml(data, name) if to is Form.YAML else to_table(data, name)
-    click.echo(files.encoded(converted), nl=False)
+    click.echo(_encoded(converted), nl=False)
+
+
+def _encoded(text: str) -> bytes:
+    """Return a table's text as bytes; bytes that were not UTF-8 stay the same."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _replace_content(name: str, data: bytes) -> None:
+    """Replace a file's content atomically; its mode stays the same."""
+    final = Path(name).resolve()
+    handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(final.stat().st_mode)
+        Path(temporary).replace(final)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

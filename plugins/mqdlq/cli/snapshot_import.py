@@ -140,16 +140,22 @@ def _rows(pastes: list[_Paste], at: datetime, matches: PropertyMatches) -> Itera
     messages = ((paste.name, *message) for paste in pastes for message in paste.messages)
     for browse_seq, (name, descriptor, message) in enumerate(messages, start=1):
         try:
-            row = header_row(
-                browse_seq,
-                descriptor.encode(),
-                message.body,
-                message.total_length,
-                browsed_at=at,
-            )
+            yield pasted_row(browse_seq, descriptor, message, matches, at)
         except MalformedHeaderError as error:
             raise PasteError(message.line, str(error), name) from None
-        # Whether the queue cut a message depends on its MAXMSGL, of which a dump says nothing.
-        shown = BrowsedMessage(descriptor.encode(), message.body, message.total_length)
-        properties = matches.compare(shown, is_complete=False)
-        yield row | {"maybe_truncated": None} | properties
+
+
+def pasted_row(
+    browse_seq: int,
+    descriptor: MessageDescriptor,
+    message: PastedMessage,
+    matches: PropertyMatches,
+    browsed_at: datetime,
+) -> dict[str, Any]:
+    """Return a message of a dump as a row of a snapshot; raises MalformedHeaderError."""
+    shown = BrowsedMessage(descriptor.encode(), message.body, message.total_length)
+    row = header_row(
+        browse_seq, shown.descriptor, shown.prefix, shown.total_length, browsed_at=browsed_at
+    )
+    # Whether the queue cut a message depends on its MAXMSGL, of which a dump says nothing.
+    return row | {"maybe_truncated": None} | matches.compare(shown, is_complete=False)

@@ -168,7 +168,13 @@ def write_payload(
         directory = snapshot.rstrip("/")
         if "/" not in directory:
             directory = lake.find_snapshot(directories.lake(), directory)
-        written = _write(directory, to, message or (), _keys(key_connection))
+        keys: dict[str, bytes] = {}
+        if key_connection is not None:
+            # Airflow takes seconds to import, and only an encrypted payload needs it.
+            from mqdlq.airflow.hooks.connections import payload_keys  # noqa: PLC0415
+
+            keys = payload_keys(key_connection)
+        written = _write(directory, to, message or (), keys)
     click.echo(f"{written} payloads written to {to}")
 
 
@@ -200,18 +206,7 @@ def _write(directory: str, to: Path, wanted: Sequence[int], keys: dict[str, byte
     return written
 
 
-def _keys(conn_id: str | None) -> dict[str, bytes]:
-    """Return the keys a connection of this Airflow holds, none without a connection."""
-    if conn_id is None:
-        return {}
-    # Airflow takes seconds to import, and only an encrypted payload needs it.
-    from mqdlq.airflow.hooks.connections import payload_keys  # noqa: PLC0415
-
-    return payload_keys(conn_id)
-
-
 def _settled(directory: str) -> Counter[str]:
-    """Count the compact rows by the outcome their messages had."""
     counted: Counter[str] = Counter()
     for batch in lake.settled_rows(directory, ["outcome"]):
         counted.update(str(Outcome(one)) for one in batch.column("outcome").to_pylist())
@@ -226,12 +221,12 @@ def _as_json(found: Snapshot, kept: Mapping[str, str]) -> dict[str, Any]:
         "queue": manifest.queue,
         "taken_at": manifest.taken_at.isoformat(),
         "taken_by": manifest.taken_by,
-        "imported_from": list(manifest.imported_from),
-        "put_together_from": list(manifest.put_together_from),
+        "imported_from": manifest.imported_from,
+        "put_together_from": manifest.put_together_from,
         "messages": manifest.messages,
         "full": manifest.full,
         "settled": manifest.settled,
-        "refers_to": list(manifest.refers_to),
+        "refers_to": manifest.refers_to,
         "bytes": manifest.bytes,
         "stored_bytes": storage.size(found.directory),
         "payload": manifest.payload,
@@ -261,7 +256,6 @@ def _listed(found: Sequence[Snapshot], kept: Mapping[str, str]) -> Iterator[str]
 def _facts(found: Snapshot, settled: Mapping[str, int]) -> Iterator[str]:
     """Yield a line for each fact of the manifest; ids and paths stay whole."""
     manifest = found.manifest
-    counts = f"{manifest.messages:,}, {manifest.bytes:,} bytes"
     known = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(settled.items()))
     rows = {
         "Snapshot": manifest.snapshot_id,
@@ -271,7 +265,7 @@ def _facts(found: Snapshot, settled: Mapping[str, int]) -> Iterator[str]:
         "Put together": f"from {', '.join(manifest.put_together_from)}"
         if manifest.put_together_from
         else "",
-        "Messages": counts,
+        "Messages": f"{manifest.messages:,}, {manifest.bytes:,} bytes",
         "Settled": f"{manifest.settled:,}: {known}" if settled else "",
         "Refers to": ", ".join(manifest.refers_to),
         "Payload": _payload(found),
@@ -312,7 +306,6 @@ def causes_table(causes: Sequence[CountedCause]) -> Table:
 
 
 def causes_as_json(causes: Sequence[CountedCause]) -> list[dict[str, Any]]:
-    """Return causes as JSON values."""
     return [
         {
             "cause_id": counted.cause.cause_id,

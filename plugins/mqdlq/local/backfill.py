@@ -42,6 +42,7 @@ from mqdlq.ledger.tables.runs import TakenSnapshot
 from mqdlq.local.connection_store import read_settings, unusable
 from mqdlq.local.foreground import USAGE, why_refused
 from mqdlq.mqi.connect import connect
+from mqdlq.reading.page_paths import dag_of
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import BackfillWindow, find_scheduled_queue
 from mqdlq.words import count, moment, period, place
@@ -74,8 +75,7 @@ class Backfill:
 
     @property
     def dag_id(self) -> str:
-        """Return the id of the handler's DAG."""
-        return f"mq_dlq_{self.handler.name}"
+        return dag_of(self.handler.name)
 
     def queue(self) -> tuple[str, str]:
         """Return queue manager and queue; the queue manager is asked for its DEADQ only."""
@@ -118,7 +118,6 @@ class Backfill:
 
 
 def _describe(found: list[Interval]) -> str:
-    """Say how many intervals and snapshots there are."""
     taken = [snapshot for one in found for snapshot in one.snapshots]
     with_some = sum(bool(one.snapshots) for one in found)
     numbers = f"{count(len(taken), 'snapshot')}, {_messages(taken)}"
@@ -148,7 +147,6 @@ def ended_intervals(asked: Backfill, now: datetime) -> Iterator[BackfillWindow]:
 
 
 def _metadata() -> str:
-    """Return the address of Airflow's metadata without a password."""
     engine: Any = settings.engine
     return str(engine.url.render_as_string(hide_password=True))
 

@@ -23,10 +23,8 @@ import click
 from mqdlq import directories
 from mqdlq.errors import HomeError, MqDlqError
 
-DEMO_CONNECTION = "mq_demo"
-
 _CONNECTIONS = {
-    DEMO_CONNECTION: {
+    "mq_demo": {
         "conn_type": "ibmmq",
         "extra": {"queue_manager": "QM1", "transport": "embedded"},
     },

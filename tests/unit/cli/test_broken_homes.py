@@ -7,6 +7,7 @@ import hashlib
 import os
 import shlex
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from mqdlq import directories
 from mqdlq.cli import app
 from mqdlq.headers import MessageDescriptor
 from mqdlq.ledger import database
+from mqdlq.local import environment
 from tests.support.declared_commands import all_commands, help_examples
 from tests.support.postgresql import running_server
 from tests.support.wire.pasted_messages import print_amqsbcg
@@ -57,7 +59,7 @@ IN_AIRFLOW = {
     *(("run",), ("check",), ("restore", "run"), ("airflow",)),
     *(("connection", "add"), ("connection", "test"), ("init",), ("backfill",)),
 }
-"""The commands that become processes of Airflow's side."""
+"""The commands that start an Airflow."""
 
 SECRET = "pass-word"  # noqa: S105 (no secret)
 
@@ -248,9 +250,9 @@ def healthy() -> Path:
     """Create a home with the demo's queue manager and a ledger once; tests copy it."""
     place = Path(tempfile.mkdtemp(prefix="mqdlq-healthy-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    environment = {**os.environ, "MQDLQ_HOME": str(place / "home")}
+    settings = {**os.environ, "MQDLQ_HOME": str(place / "home")}
     for module in ("mqdlq.local.demo", "mqdlq.ledger"):
-        subprocess.run([sys.executable, "-m", module], env=environment, check=True)
+        subprocess.run([sys.executable, "-m", module], env=settings, check=True)
     return place / "home"
 
 
@@ -267,18 +269,21 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("AIRFLOW_HOME", raising=False)  # that of other tests in this process
     monkeypatch.setattr(database, "OPEN_WITHIN_S", 0.1)
-    monkeypatch.setattr(os, "execv", _become)
+    monkeypatch.setattr(environment, "_migrate", _start)
+    umask, handler = os.umask(0o022), signal.getsignal(signal.SIGTERM)
     yield tmp_path
+    os.umask(umask)
+    signal.signal(signal.SIGTERM, handler)
     while _HELD:
         _HELD.pop().close()
 
 
-class BecomesError(Exception):
-    """Raised in place of replacing this process by another program."""
+class AirflowStartsError(Exception):
+    """Raised in place of starting an Airflow, whose metadata come first."""
 
 
-def _become(program: str, arguments: list[str]) -> None:
-    raise BecomesError(program, arguments)
+def _start(_: object) -> None:
+    raise AirflowStartsError
 
 
 def arguments_of(path: Command) -> list[str]:
@@ -296,16 +301,17 @@ def matching(word: str) -> list[str]:
 
 
 def called(path: Command, *, in_airflow: bool) -> tuple[int | None, str]:
-    """Call a command; return its exit code, or None if it continued, and its output."""
-    result = CliRunner().invoke(app, arguments_of(path), input="")
-    if isinstance(result.exception, BecomesError):
-        if not in_airflow:
-            return None, ""
-        program, arguments = result.exception.args
-        done = subprocess.run(
-            [program, *arguments[1:]], capture_output=True, text=True, check=False, timeout=60
-        )
+    """Call a command; return its exit code, or None if it started an Airflow, and its output."""
+    if in_airflow and path in IN_AIRFLOW:
+        program = [sys.executable, "-c", "from mqdlq.cli import app; app()", *arguments_of(path)]
+        done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
         return done.returncode, done.stdout + done.stderr
+    before = dict(os.environ)
+    result = CliRunner().invoke(app, arguments_of(path), input="")
+    os.environ.clear()
+    os.environ.update(before)
+    if isinstance(result.exception, AirflowStartsError):
+        return None, ""
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
     return result.exit_code, result.output
 
