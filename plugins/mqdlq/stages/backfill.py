@@ -186,6 +186,8 @@ def _browse_message_keys(run: Run, settings: ConnectionSettings) -> Counter[byte
         )
 
 
+# Report which messages of a window today's rules would treat differently.
+
 NOT_EVALUATED: Final = "not evaluated"
 
 

@@ -127,6 +127,8 @@ def _compute_key(browsed: BrowsedMessage) -> bytes:
     return message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
 
 
+# Build the put that one step of a plan requires for one message.
+
 _FORMAT = MQDLH.slice_of("format")
 
 

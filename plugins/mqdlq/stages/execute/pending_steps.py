@@ -114,6 +114,9 @@ def find_reason_not_to_act(run: Run, ledger: Ledger) -> Reason | None:
     return None
 
 
+# Find the messages of a run that still have a step to try.
+
+
 def count_by_rule(
     steps: tuple[Step, ...], attempts_made: int, made: Mapping[int, int]
 ) -> tuple[Step, ...]:
@@ -222,6 +225,12 @@ def _find_reason_to_withhold(item: WorkItem, run: Run, truncated: bool) -> Reaso
         return Why.MAYBE_TRUNCATED()
     return item.changes.refusal if item.changes else None
 
+
+# Lease messages to a run between its passes, and skip messages that another run leases.
+#
+# During a pass no other run can act, since the state queue is held. Between passes a waiting run
+# leases the messages that it will try again, so that another run skips them. A run that dies in a
+# pass holds no lease.
 
 LEASE_GRACE = timedelta(minutes=5)
 """How late the next pass may begin before other runs may take the messages."""

@@ -51,9 +51,8 @@ def find_snapshots_in_window(
 # Decide whether another run follows a run, because its WAIT continues after the run has acted.
 #
 # IBM's handler looks at the queue again after each message, and ends when it could do nothing for
-# the time that WAIT gives (IBM MQ docs, "DLQ handler control data"). A run has one snapshot, so
-# that
-# the next run takes the messages that arrive later.
+# the time that WAIT gives (IBM MQ docs, "DLQ handler control data"). A run has one snapshot; the
+# next run takes the messages that arrive later.
 
 _FOLLOWER = re.compile(r"wait_(\d+)__(.+)")
 

@@ -172,11 +172,10 @@ def _find_headers(message: BrowsedMessage) -> list[RulesHeader2] | None:
 
 # Build the columns of full rows from browsed messages, many messages at a time.
 #
-# `mqdlq.headers.header_row` defines the content of a row. Nearly all messages on a dead-letter
-# queue
-# are plain dead letters: an MQDLH in ASCII, followed by an application's data. Their columns are
-# built for a whole batch at once, without any work per message; all other messages go through
-# `header_row`. The tests of this module prove that both ways agree.
+# `mqdlq.headers.header_row` defines the content of a row. Nearly all messages are plain dead
+# letters: an MQDLH in ASCII, followed by an application's data. Their columns are built for a whole
+# batch at once, without any work per message; all other messages go through `header_row`. The tests
+# of this module prove that both ways agree.
 
 _PLAIN_FORMATS: Final = (b"MQSTR   ", b"        ")
 """Formats of application data, after which no header follows."""
@@ -406,6 +405,8 @@ def compute_expiries(expiry: Any, browsed_at: datetime) -> pa.Array:
     ends = start + expiry.astype(np.int64) * 100_000
     return pa.array(ends, mask=expiry < 0).cast(pa.timestamp("us", tz="UTC"))
 
+
+# Highlight messages that will soon expire or came from a backout, in columns of their rows.
 
 BACKED_OUT: Final = MQRC["MQRC_BACKOUT_THRESHOLD_REACHED"]
 """The reason that IBM's classes for Java put into the MQDLH."""

@@ -62,8 +62,7 @@ class SnapshotOptions:
 
 # Read the keys that encrypt captured payload from a connection's password and extra.
 #
-# The password is the key, 16, 24 or 32 bytes in Base64. The extra holds its name (`key_id`) and
-# may
+# The password is the key, 16, 24 or 32 bytes in Base64. The extra holds its name (`key_id`) and may
 # hold earlier keys by their names (`old_keys`), so that older snapshots stay readable.
 
 _LENGTHS: Final = (16, 24, 32)

@@ -296,6 +296,10 @@ def locate_snapshot(manifest: SnapshotManifest, lake_root: str) -> dict[str, str
     }
 
 
+# Check which of the messages that a run names are on its queue and can be acted on.
+#
+# Without this check, a wrong message key would look like a message without work.
+
 _STRAYING: Final = {
     QueueKind.DEAD_LETTER: "have no valid MQDLH",
     QueueKind.BACKOUT: "begin with an MQDLH",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
@@ -45,22 +44,21 @@ DESTINATION_REASONS = frozenset(
 """Reasons that apply to every message for a destination, not only to the message that met them."""
 
 
-@dataclass(slots=True)
 class Destinations:
     """The destinations of one pass: which of them are blocked, and how large a unit of work may be.
 
     `limit` is the largest number of messages to one destination in a unit of work.
     """
 
-    queue_manager: QueueManager
-    limit: int
-    _blocked: dict[Destination, int] = field(default_factory=dict)
-    _not_authorized: set[Destination] = field(default_factory=set)
-    _max_lengths: dict[Destination | None, int] = field(default_factory=dict)
-    _without_trigger: set[Destination] = field(default_factory=set)
-    _allowances: dict[Destination | None, int] = field(default_factory=dict)
-    _explanations: dict[tuple[Destination, int], str] = field(default_factory=dict)
-    _resolved: dict[Destination, Destination] = field(default_factory=dict)
+    def __init__(self, queue_manager: QueueManager, limit: int) -> None:
+        self.queue_manager, self.limit = queue_manager, limit
+        self._blocked: dict[Destination, int] = {}
+        self._not_authorized: set[Destination] = set()
+        self._max_lengths: dict[Destination | None, int] = {}
+        self._without_trigger: set[Destination] = set()
+        self._allowances: dict[Destination | None, int] = {}
+        self._explanations: dict[tuple[Destination, int], str] = {}
+        self._resolved: dict[Destination, Destination] = {}
 
     def find_blocking_reason(
         self, destination: Destination | None, authority: PutAuthority = PutAuthority.DEF
