@@ -52,7 +52,6 @@ class Interruption:
         self._came = True
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if an interruption has come."""
         if self._came:
             raise KeyboardInterrupt
 

@@ -216,15 +216,13 @@ def _prepare() -> None:
 
 def _printed(defined: AirflowConnection, form: Form) -> str:
     document = json.dumps(defined.document())
-    if form is Form.JSON:
-        return document
-    if not defined.variable.isidentifier():
+    if form is Form.ENV and not defined.variable.isidentifier():
         raise ConnectionSettingsError(
             "MQDLQ-148",
             f"connection id {defined.conn_id!r} cannot be part of a variable's name; use letters,"
             " digits and _ only, or --print json",
         )
-    return f"export {defined.variable}={shlex.quote(document)}"
+    return f"export {defined.variable}={shlex.quote(document)}" if form is Form.ENV else document
 
 
 def _password(defined: AirflowConnection, file: Path | None, *, from_stdin: bool) -> str:

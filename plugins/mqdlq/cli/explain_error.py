@@ -40,5 +40,5 @@ def explain_error(
 
 
 def _plain(markdown: str) -> str:
-    """Return Markdown for a terminal: links without their targets."""
+    # A terminal shows links without their targets.
     return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", markdown)

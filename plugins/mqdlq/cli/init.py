@@ -247,7 +247,7 @@ def _of_known(conn_id: str, known: Mapping[str, AirflowConnection], queue_manage
 
 
 def _undefined(conn_id: str, queue_manager: str) -> Facts:
-    """Return a connection whose address and user are examples."""
+    # Address and user are examples.
     connection = define_connection(conn_id, {"queue_manager": queue_manager, **EXAMPLE})
     remark = f"The connection {connection.conn_id} is not defined: host, channel and user below"
     return Facts(connection, is_defined=False, queue=f"{remark} are examples.")

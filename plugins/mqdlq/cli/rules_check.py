@@ -90,7 +90,6 @@ class Checked:
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing in it is an error."""
         return all(d.severity is not Severity.ERROR for d in self.diagnostics)
 
 

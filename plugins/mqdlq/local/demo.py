@@ -55,7 +55,6 @@ class Mover:
     """Delivers messages, and dead-letters what cannot be put, as a message channel agent does."""
 
     def __init__(self, queue_manager: QueueManager, clock: Callable[[], datetime]) -> None:
-        """Move within `queue_manager`, whose dead-letter queue takes what fails."""
         self._queue_manager = queue_manager
         self._client = queue_manager.client
         self._dlq = queue_manager.dead_letter_q_name()

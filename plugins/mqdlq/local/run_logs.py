@@ -97,7 +97,6 @@ class TaskLogs:
         self._timestamp = ""
 
     def follow(self, line: str) -> None:
-        """Take in one line of the run's output."""
         entry = _entry(line)
         if entry is None:
             found = _object(line) or {}
@@ -116,7 +115,6 @@ class TaskLogs:
             self.close()
 
     def close(self) -> None:
-        """End the file of the task that was under way."""
         if self._file:
             self._file.close()
             self._file = None

@@ -173,7 +173,6 @@ class Services:
             return None
 
     def _healthy(self) -> bool:
-        """Whether Airflow says of its services that they are healthy."""
         health = self._get("/api/v2/monitor/health") or {}
         return all(
             (health.get(name) or {}).get("status") == "healthy"
@@ -205,7 +204,6 @@ def password() -> str:
 
 
 def in_use(port: int) -> bool:
-    """Whether something listens on a port of the loopback."""
     with socket.socket() as probe:
         return probe.connect_ex((LOOPBACK, port)) == 0
 
