@@ -1,4 +1,4 @@
-"""The base class of all stages' operators: handler, run id, settings, clock, log."""
+"""What tasks share: base classes, a DAG run's parameters and who started it, assets, clock, log."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from mqdlq.airflow.hooks.connections import shared_ledger
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.pauses import WakeUps, answer_of, shared_threads
+from mqdlq.airflow.triggers.pauses import WakeUps, answer_of, serialized, shared_threads
 from mqdlq.airflow.triggers.waiting import LONGEST_BACK_OFF_S
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger
@@ -67,12 +67,7 @@ class ArrivalTrigger(BaseEventTrigger):
         self.poll_s = poll_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {
-            "handler": self.handler,
-            "poll_s": self.poll_s,
-            "directory": self.directory,
-        }
+        return serialized(self, handler=self.handler, poll_s=self.poll_s, directory=self.directory)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         with closing(WakeUps()) as wake_ups:

@@ -17,9 +17,17 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 
+from airflow.triggers.base import BaseTrigger
+
 from mqdlq.airflow.operators.base import utc_now
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.mqi.evidence import shared_event_watches
+
+
+def serialized(trigger: BaseTrigger, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    """Return the class path and the arguments that make a trigger again."""
+    return f"{type(trigger).__module__}.{type(trigger).__qualname__}", arguments
+
 
 SILENT_S: Final = 60.0
 """The time after which the log reports, and repeats, that there is no answer."""

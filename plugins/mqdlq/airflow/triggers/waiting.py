@@ -17,7 +17,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.pauses import WakeUps, has_answered, shared_threads
+from mqdlq.airflow.triggers.pauses import WakeUps, has_answered, serialized, shared_threads
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
@@ -43,8 +43,7 @@ class RetryTrigger(BaseTrigger):
         self.state = state
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {"moment": self.moment, "state": self.state}
+        return serialized(self, moment=self.moment, state=self.state)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         await asyncio.sleep(max(0.0, (self.moment - utc_now()).total_seconds()))
@@ -52,6 +51,9 @@ class RetryTrigger(BaseTrigger):
 
 
 LONGEST_BACK_OFF_S: Final = 300.0
+
+RULES_CHANGED: Final = "rules_changed"
+"""Why a run is woken whose rules are no longer those it has read."""
 
 log = logging.getLogger(__name__)
 
@@ -106,8 +108,7 @@ class WaitTrigger(BaseTrigger):
         self.poll_s = poll_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {"wait": asdict(self.wait), "poll_s": self.poll_s}
+        return serialized(self, wait=asdict(self.wait), poll_s=self.poll_s)
 
 
 class AnswerTrigger(WaitTrigger):
@@ -157,10 +158,6 @@ def _name_of(queue_manager: QueueManager) -> str:
     return str(queue_manager.inquire(queue_manager.client.CMQC.MQCA_Q_MGR_NAME))
 
 
-RULES_CHANGED: Final = "rules_changed"
-"""Why a run is woken whose rules are no longer those it has read."""
-
-
 class DepthTrigger(WaitTrigger):
     """Fire once: at a depth that is news, at other rules, when something is due, or at `until`.
 
@@ -192,8 +189,8 @@ class DepthTrigger(WaitTrigger):
         self.directory = None if directory is None else str(directory)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        path, kwargs = super().serialize()
-        return path, {**kwargs, "directory": self.directory}
+        wait = asdict(self.wait)
+        return serialized(self, wait=wait, poll_s=self.poll_s, directory=self.directory)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         wait = self.wait

@@ -17,6 +17,7 @@ from mqdlq.headers import (
     describe,
     message_key,
 )
+from mqdlq.headers.message_description import Description
 from mqdlq.lake import settled_places
 from mqdlq.model import Action, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
@@ -259,10 +260,11 @@ def find_place(browsed: BrowsedMessage) -> GroupPlace | None:
     return GroupPlace((group_id, destination), msg_seq_number, offset, flags, length)
 
 
-def _find_extension(browsed: BrowsedMessage) -> tuple[Any, ...] | None:
+def describe_browsed(browsed: BrowsedMessage) -> Description | None:
+    """Return the headers of a message as far as they were browsed, None if they cannot be read."""
     md = MessageDescriptor.decode(browsed.descriptor)
     try:
-        found = describe(
+        return describe(
             browsed.prefix,
             browsed.total_length,
             encoding=md.encoding,
@@ -271,9 +273,13 @@ def _find_extension(browsed: BrowsedMessage) -> tuple[Any, ...] | None:
         )
     except MalformedHeaderError:
         return None
-    for header in found.headers:
-        if isinstance(header.record, MessageDescriptorExtension):
-            mde = header.record
+
+
+def _find_extension(browsed: BrowsedMessage) -> tuple[Any, ...] | None:
+    found = describe_browsed(browsed)
+    for header in found.headers if found else ():
+        mde = header.record
+        if found and isinstance(mde, MessageDescriptorExtension):
             length = mde.original_length
             if length < 0:
                 length = browsed.total_length - found.payload_offset

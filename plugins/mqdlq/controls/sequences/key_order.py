@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from itertools import takewhile
 
 from mqdlq.controls.sequences import KEY_FIELDS, Sequences
+from mqdlq.controls.sequences.groups import describe_browsed
 from mqdlq.controls.work import (
     BrowsedItem,
     Browses,
@@ -18,13 +19,11 @@ from mqdlq.controls.work import (
     WorkItem,
     WorkList,
 )
-from mqdlq.errors import MalformedHeaderError, QueueManagerError
+from mqdlq.errors import QueueManagerError
 from mqdlq.headers import (
     IDENTITY_PREFIX,
-    MessageDescriptor,
     RulesHeader2,
     UnreadablePropertyError,
-    describe,
 )
 from mqdlq.headers.rfh import NAME_VALUE_BYTES_READ
 from mqdlq.model import Action, Destination, Outcome, Step
@@ -88,18 +87,8 @@ class KeyReader:
 
 def _read_headers(browsed: BrowsedMessage) -> list[RulesHeader2] | None:
     """Return the MQRFH2s of a message, None if its headers cannot all be read."""
-    md = MessageDescriptor.decode(browsed.descriptor)
-    try:
-        found = describe(
-            browsed.prefix,
-            browsed.total_length,
-            encoding=md.encoding,
-            ccsid=md.coded_char_set_id,
-            format=md.format,
-        )
-    except MalformedHeaderError:
-        return None
-    return found.rules_headers
+    found = describe_browsed(browsed)
+    return None if found is None else found.rules_headers
 
 
 class KeyOrder(Control):
