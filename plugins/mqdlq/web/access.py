@@ -43,15 +43,12 @@ class Person:
         return self.user.get_name(), self.user.get_id()
 
     def may_read(self, dag_id: str) -> bool:
-        """Return whether the person may see the runs of a DAG."""
         return self._may("GET", dag_id)
 
     def may_act(self, dag_id: str) -> bool:
-        """Return whether the person may start runs of a DAG."""
         return self._may("POST", dag_id)
 
     def may_answer(self, dag_id: str) -> bool:
-        """Return whether the person may answer the questions of a DAG's runs."""
         return self._may("PUT", dag_id, DagAccessEntity.HITL_DETAIL)
 
     def is_among(self, assigned: Iterable[str]) -> bool:
@@ -87,24 +84,22 @@ class Person:
         asked, known = frozenset(handlers), self.readable_handlers()
         others = {name: dag_of(name) for name in asked - known}
         teams = DagModel.get_dag_id_to_team_name_mapping(list(others.values())) if others else {}
-        manager = get_auth_manager()
+        run = DagAccessEntity.RUN
         return (asked & known) | frozenset(
             name
             for name, dag_id in others.items()
-            if manager.is_authorized_dag(
-                method="GET",
-                access_entity=DagAccessEntity.RUN,
-                details=DagDetails(id=dag_id, team_name=teams.get(dag_id)),
-                user=self.user,
-            )
+            if self._may_with("GET", dag_id, teams.get(dag_id), run)
         )
 
     def _may(self, method: Any, dag_id: str, entity: DagAccessEntity = DagAccessEntity.RUN) -> bool:
+        return self._may_with(method, dag_id, DagModel.get_team_name(dag_id), entity)
+
+    def _may_with(
+        self, method: Any, dag_id: str, team: str | None, entity: DagAccessEntity
+    ) -> bool:
+        details = DagDetails(id=dag_id, team_name=team)
         return get_auth_manager().is_authorized_dag(
-            method=method,
-            access_entity=entity,
-            details=DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id)),
-            user=self.user,
+            method=method, access_entity=entity, details=details, user=self.user
         )
 
 
@@ -119,7 +114,6 @@ PersonDep = Annotated[Person, Depends(is_signed_in)]
 
 
 def readable_handlers(person: PersonDep) -> frozenset[str]:
-    """Return the handlers that the person may read, for pages that list several."""
     return person.readable_handlers()
 
 

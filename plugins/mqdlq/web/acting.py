@@ -40,7 +40,7 @@ from mqdlq.web.access import AskedHandler, HandlerDep, Person, acting_handler
 from mqdlq.web.airflow_api import answer_question, read_question, text_of_refusal, trigger
 from mqdlq.web.rendering import InvalidRequestError, NotFoundError, paths_of, render
 from mqdlq.web.requests import LedgerDep, SourcesDep
-from mqdlq.web.threads import PageRoute
+from mqdlq.web.serving import PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)
 RESTORE: Final = "restore"
@@ -48,15 +48,7 @@ RESTORE: Final = "restore"
 # Parse the address and the form of an action.
 
 FIELDS: Final = frozenset(
-    {
-        "action",
-        "to_queue",
-        "to_queue_manager",
-        "header",
-        "repair_format",
-        "repair_ccsid",
-        "run",
-    }
+    {"action", "to_queue", "to_queue_manager", "header", "repair_format", "repair_ccsid", "run"}
 )
 CONFIRMATION: Final = frozenset({"token", "digest", "previewed", "why", "start"})
 """The fields that only the second form has, which starts the run."""

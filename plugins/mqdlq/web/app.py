@@ -37,8 +37,7 @@ from mqdlq.web.rendering import (
 from mqdlq.web.rule_drafts import router as rule_drafts
 from mqdlq.web.rules import router as rules
 from mqdlq.web.runs import router as runs
-from mqdlq.web.security import SecurityHeaders, is_same_origin
-from mqdlq.web.threads import Turns
+from mqdlq.web.serving import SecurityHeaders, Turns, is_same_origin
 
 ROOMS: Final = (overview, causes, rule_drafts, messages, acting, runs, rules, history, audit)
 A_YEAR: Final = "private, max-age=31536000, immutable"

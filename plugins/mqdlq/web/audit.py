@@ -21,7 +21,7 @@ from mqdlq.reading.filters import MessageKey, Period, Text, choice, longest, num
 from mqdlq.web.access import HandlerDep, ReadableHandlers
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import LedgerDep
-from mqdlq.web.threads import Download, PageRoute
+from mqdlq.web.serving import Download, PageRoute
 
 # The audit as pages and files.
 
@@ -142,6 +142,4 @@ def _show(
 
 def _file(ledger: Ledger, wanted: AuditFilter, form: Form) -> Response:
     write, media_type = FORMS[form]
-    name = {"Content-Disposition": f'attachment; filename="audit.{form}"'}
-    lines = write(ledger.audit_trail.events(wanted))
-    return Download(lines, media_type=media_type, headers=name)
+    return Download(write(ledger.audit_trail.events(wanted)), f"audit.{form}", media_type)

@@ -37,7 +37,7 @@ from mqdlq.rules.wildcards import fits
 from mqdlq.tools.acting import Sources
 from mqdlq.web.rendering import HEIGHT, Bar, NoRunYetError, NotFoundError, draw_bars, render
 from mqdlq.web.requests import SourcesDep
-from mqdlq.web.threads import PageRoute
+from mqdlq.web.serving import PageRoute
 from mqdlq.words import moment
 
 router: Final = APIRouter(route_class=PageRoute)

@@ -22,7 +22,7 @@ from mqdlq.reading.find import count_by_application
 from mqdlq.tools.acting import Sources
 from mqdlq.web.rendering import InvalidRequestError, render
 from mqdlq.web.requests import SourcesDep
-from mqdlq.web.threads import PageRoute
+from mqdlq.web.serving import PageRoute
 from mqdlq.words import count, visible
 
 # View of a handler's history: charts of a queue over a range of dates, each as a table.

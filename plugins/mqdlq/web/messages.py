@@ -60,7 +60,7 @@ from mqdlq.web.requests import (
     body_connection,
     payload_keys,
 )
-from mqdlq.web.threads import Download, PageRoute
+from mqdlq.web.serving import Download, PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)
 
@@ -133,11 +133,7 @@ def search_file(
     chosen = MessageFilter.parse(given.multi_items(), OTHERS)
     among = _among(given.get("handler", "").strip(), handlers)
     found = iterate_messages(chosen, among, ledger=ledger, lake_root=lake_root)
-    return Download(
-        found_file(form, found),
-        media_type=FORMS[form].media_type,
-        headers={"Content-Disposition": f'attachment; filename="messages.{form}"'},
-    )
+    return Download(found_file(form, found), f"messages.{form}", FORMS[form].media_type)
 
 
 def _among(handler: str, handlers: Collection[str]) -> list[str]:

@@ -36,7 +36,7 @@ from mqdlq.tools.acting import Sources
 from mqdlq.web.access import HandlerDep, PersonDep, ReadableHandlers
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep, SourcesDep
-from mqdlq.web.threads import PageRoute
+from mqdlq.web.serving import PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)
 

@@ -20,7 +20,7 @@ from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger, open_impatiently
 from mqdlq.tools.acting import Sources
 from mqdlq.web.access import HandlerDep
-from mqdlq.web.threads import runs_in_own_thread
+from mqdlq.web.serving import runs_in_own_thread
 
 Clock = Callable[[], datetime]
 

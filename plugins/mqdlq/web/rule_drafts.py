@@ -28,7 +28,7 @@ from mqdlq.tools.rule_suggestions import draft_rule, parking_queue_of
 from mqdlq.web.causes import CauseRow, QueueState, find_row, read_queue_state
 from mqdlq.web.rendering import PageError, printable, render
 from mqdlq.web.requests import SourcesDep
-from mqdlq.web.threads import PageRoute
+from mqdlq.web.serving import PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)
 

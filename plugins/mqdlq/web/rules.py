@@ -24,7 +24,7 @@ from mqdlq.rules.comparing import rule_text
 from mqdlq.rules.lint import Level, promote, review
 from mqdlq.web.rendering import HEIGHT, Bar, NotFoundError, draw_bars, render
 from mqdlq.web.requests import SourcesDep
-from mqdlq.web.threads import PageRoute
+from mqdlq.web.serving import PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)
 

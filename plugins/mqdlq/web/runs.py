@@ -43,7 +43,7 @@ from mqdlq.web.acting import open_question
 from mqdlq.web.airflow_api import find_dag_run
 from mqdlq.web.rendering import NotFoundError, paths_of, render
 from mqdlq.web.requests import SourcesDep
-from mqdlq.web.threads import Download, PageRoute
+from mqdlq.web.serving import Download, PageRoute
 from mqdlq.words import VERDICTS, count, moment, plan_in_words, span
 
 router: Final = APIRouter(route_class=PageRoute)
@@ -405,11 +405,8 @@ def run_outcomes(
     of_run = read_sources(run_id, sources.ledger, sources.lake_root)
     messages = MessageList(of_run, sources.ledger)
     chosen = messages.select(query).browse_seqs
-    return Download(
-        outcome_file(form, run_id, messages, chosen),
-        media_type=FORMS[form].media_type,
-        headers={"Content-Disposition": f'attachment; filename="{_UNFIT.sub("-", run_id)}.{form}"'},
-    )
+    parts = outcome_file(form, run_id, messages, chosen)
+    return Download(parts, f"{_UNFIT.sub('-', run_id)}.{form}", FORMS[form].media_type)
 
 
 # The HTML report of a run, rendered again from ledger and lake.
@@ -424,7 +421,6 @@ class KeptReports:
     """The reports of a process that were read last, at most a number of them."""
 
     def __init__(self, most: int = 16) -> None:
-        """Keep no report yet."""
         self._most = most
         self._lock = Lock()
         self._kept: OrderedDict[str, tuple[tuple[Any, ...], Report]] = OrderedDict()

@@ -16,7 +16,7 @@ from mqdlq.errors import LedgerUnavailableError
 from mqdlq.web import rendering
 from mqdlq.web.app import application
 from mqdlq.web.requests import LedgerDep
-from mqdlq.web.security import HEADERS
+from mqdlq.web.serving import HEADERS
 from tests.support.web import axe
 from tests.support.web.airflow_app import AirflowApp
 

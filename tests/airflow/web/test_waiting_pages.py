@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 
 from mqdlq.web.app import ROOMS, application
-from mqdlq.web.threads import THREADS, PageRoute
+from mqdlq.web.serving import THREADS, PageRoute
 from tests.support.web.airflow_app import AirflowApp
 
 PAGES = 80
