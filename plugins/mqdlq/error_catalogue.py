@@ -39,10 +39,6 @@ class Entry:
     text: str = ""
 
     @property
-    def area(self) -> str:
-        return self.error_id.removeprefix(PREFIX)[0]
-
-    @property
     def anchor(self) -> str:
         return self.error_id.lower()
 
@@ -65,21 +61,14 @@ class Site(NamedTuple):
 
 
 @cache
-def _catalogue() -> Mapping[str, Any]:
+def catalogue() -> Mapping[str, Any]:
+    """Return the entries by their ids, the titles of `areas`, and the `retired` ids."""
     return tomllib.loads((_PACKAGE / "errors.toml").read_text(encoding="utf-8"))
 
 
 def entries() -> dict[str, Entry]:
-    found = {key: value for key, value in _catalogue().items() if key.startswith(PREFIX)}
+    found = {key: value for key, value in catalogue().items() if key.startswith(PREFIX)}
     return {error_id: Entry(error_id, **entry) for error_id, entry in found.items()}
-
-
-def areas() -> dict[str, str]:
-    return dict(_catalogue()["areas"])
-
-
-def retired() -> tuple[str, ...]:
-    return tuple(_catalogue()["retired"])
 
 
 def sites(error_id: str = PREFIX) -> list[Site]:

@@ -49,7 +49,7 @@ def test_no_id_is_given_twice() -> None:
     ids = list(ENTRIES)
 
     assert ids == sorted(ids)
-    assert set(ids) & set(error_catalogue.retired()) == set()
+    assert set(ids) & set(error_catalogue.catalogue()["retired"]) == set()
 
 
 def test_every_entry_says_where_to_look_and_what_to_do() -> None:

@@ -214,7 +214,11 @@ def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> Que
                 " reach another queue manager of that name; rename the embedded one",
             )
         elif settings.transport == "client":
-            _disable_client_ams()
+            # Client-side Advanced Message Security is off unless the environment says otherwise: it
+            # would decrypt and encrypt messages that are only moved. The C client can only disable
+            # it for the whole process (IBM MQ docs, "Disabling Advanced Message Security at the
+            # client").
+            os.environ.setdefault("MQS_DISABLE_ALL_INTERCEPT", "TRUE")
         client = clients.import_client(settings.client)
         arguments = connect_arguments(client, settings, may_reconnect=may_reconnect)
         # No MQDISC at exit: it would commit work that could not be backed out.
@@ -222,16 +226,6 @@ def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> Que
         with client.translating_errors("MQCONN", subject):
             handle.connect_with_options(name_bytes(name), **arguments)
         return QueueManager(client, handle, name)
-
-
-def _disable_client_ams() -> None:
-    """Switch client-side Advanced Message Security off, unless the environment decides otherwise.
-
-    The client would decrypt and encrypt messages that are only moved. The C client can only
-    disable it for the whole process (IBM MQ docs, "Disabling Advanced Message Security at the
-    client").
-    """
-    os.environ.setdefault("MQS_DISABLE_ALL_INTERCEPT", "TRUE")
 
 
 def name_bytes(name: str) -> bytes:
@@ -279,7 +273,9 @@ def connect_arguments(
     if settings.transport == "client" and not settings.ccdt_url:
         arguments["cd"] = _cd(client, settings)
     if settings.key_repository:
-        arguments["sco"] = _sco(client, settings)
+        arguments["sco"] = tls = client.module.SCO()
+        tls.KeyRepository = settings.key_repository.encode()
+        tls.CertificateLabel = settings.certificate_label.encode()
     if settings.user:
         arguments |= {"user": settings.user, "password": settings.password}
     return arguments
@@ -327,10 +323,3 @@ def _cd(client: Client, settings: ConnectionSettings) -> Any:
     channel.SSLCipherSpec = settings.tls_cipher_spec.encode()
     channel.RemoteUserIdentifier = settings.client_user_id.encode()
     return channel
-
-
-def _sco(client: Client, settings: ConnectionSettings) -> Any:
-    tls = client.module.SCO()
-    tls.KeyRepository = settings.key_repository.encode()
-    tls.CertificateLabel = settings.certificate_label.encode()
-    return tls

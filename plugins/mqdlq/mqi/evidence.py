@@ -308,11 +308,6 @@ class EventWatches:
 
         return stop
 
-    def watched(self) -> int:
-        """Return the number of watches, including watches that end soon."""
-        with self._lock:
-            return len(self._watches)
-
     def _run(self, place: tuple[ConnectionSettings, str], watch: _EventWatch) -> None:
         while True:
             watch.browse()

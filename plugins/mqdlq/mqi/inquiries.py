@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -135,10 +136,6 @@ class InquiryPool:
                 inquiry_queue.threads += 1  # after the start, which may fail
         return answer
 
-    def connections(self) -> int:
-        with self._lock:
-            return sum(inquiry_queue.threads for inquiry_queue in self._inquiry_queues.values())
-
     def _serve(self, settings: ConnectionSettings, inquiry_queue: _InquiryQueue) -> None:
         connection = None
         while True:
@@ -165,7 +162,11 @@ class InquiryPool:
         try:
             connection = connection or connect(settings, may_reconnect=True)
         except Exception as error:  # noqa: BLE001 (the caller gets it from the future)
-            for each in (question, *inquiry_queue.take_all_waiting()):
+            failed = [question]
+            with suppress(Empty):
+                while True:  # all that wait for a connection now
+                    failed.append(inquiry_queue.questions.get_nowait())
+            for each in failed:
                 self._answer(inquiry_queue, each, error)
             return None
         try:
@@ -202,19 +203,9 @@ class _InquiryQueue:
         self.open = 0
         self.threads = 0
 
-    def take_all_waiting(self) -> list[_Question]:
-        waiting = []
-        while True:
-            try:
-                waiting.append(self.questions.get_nowait())
-            except Empty:
-                return waiting
-
 
 def _end(connection: QueueManager | None) -> None:
     """End a connection, which has no work that could be lost."""
     if connection is not None:
-        try:
+        with suppress(MqDlqError):
             connection.disconnect()
-        except MqDlqError:
-            return

@@ -67,7 +67,8 @@ def embedded(user: str) -> Iterator[EmbeddedQueueManagers]:
     try:
         yield provider
     except provider.EmbeddedQueueManagerError as error:
-        raise TransportError("MQDLQ-109", with_our_command_name(str(error))) from error
+        text = str(error).replace("`embedded-mq ", "`mqdlq qm ")  # the name of our command
+        raise TransportError("MQDLQ-109", text) from error
 
 
 def missing_text(user: str) -> str:
@@ -76,7 +77,3 @@ def missing_text(user: str) -> str:
         f"{user} needs the distribution embedded-mq, which is not installed;"
         " the extra `embedded` of mqdlq installs it"
     )
-
-
-def with_our_command_name(text: str) -> str:
-    return text.replace("`embedded-mq ", "`mqdlq qm ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqdlq.error_catalogue import areas, entries, sites
+from mqdlq.error_catalogue import PREFIX, catalogue, entries, sites
 
 
 def tables() -> str:
@@ -16,12 +16,12 @@ def _lines() -> Iterator[str]:
     said: dict[str, dict[str, None]] = {}
     for site in sites():
         said.setdefault(site.error_id, {})[site.text] = None
-    for area, title in areas().items():
+    for area, title in catalogue()["areas"].items():
         yield f"\n## {area}xx: {title}\n"
         yield "| id | text | look here | do this |"
         yield "|---|---|---|---|"
         for entry in entries().values():
-            if entry.area == area:
+            if entry.error_id.removeprefix(PREFIX).startswith(area):
                 first = f'<a id="{entry.anchor}"></a>{entry.error_id}'
                 texts = [entry.text] if entry.text else list(said[entry.error_id])
                 shown = "<br>".join(map(_code, texts))

@@ -68,11 +68,11 @@ def test_an_event_of_the_queue_wakes_and_stays_on_the_event_queue(
         put(settings, "DLQ")
         assert woken.wait(30)
         assert not woken_for_other.is_set()
-        assert watches.watched() == 1
+        assert len(watches._watches) == 1
     finally:
         stop()
         stop_other()
-    until(lambda: watches.watched() == 0)
+    until(lambda: len(watches._watches) == 0)
     assert embedded_mq.depths("QME")[EVENTS] == 2
 
 
@@ -85,7 +85,7 @@ def test_an_event_queue_that_cannot_be_browsed_is_reported_once(
         until(lambda: bool(caplog.messages))
         time.sleep(0.2)
         stop()
-        until(lambda: watches.watched() == 0)
+        until(lambda: len(watches._watches) == 0)
 
     assert len(caplog.messages) == 1
     assert (
@@ -113,7 +113,7 @@ def test_a_deleted_queue_keeps_no_event_from_others_and_a_late_listener_is_warne
         finally:
             for stop in stops:
                 stop()
-            until(lambda: watches.watched() == 0)
+            until(lambda: len(watches._watches) == 0)
 
     gone, warning = caplog.messages
     assert gone.startswith("depth events of queue GONE cannot be inquired: MQOPEN of queue GONE")
