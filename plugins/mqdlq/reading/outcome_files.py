@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from mqdlq.constants import reason_text
 from mqdlq.lake.storage import make_directory, new_file
 from mqdlq.ledger import Ledger
-from mqdlq.reading.run_messages import MessageList, OutcomeRow
+from mqdlq.reading.run_messages import Message, MessageList
+from mqdlq.reasons import code_of, words_of
 from mqdlq.words import visible
 
 _ROWS: Final = 10_000
@@ -54,7 +55,7 @@ SCHEMA: Final = pa.schema(
         ("is_known_since", pa.bool_()),
     ]
 )
-"""The columns of every form: the fields of `OutcomeRow`, with the run and the reason in words."""
+"""The columns of every form: a message with its outcome, the run, and the reason in words."""
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
@@ -85,9 +86,34 @@ def _records(
         yield [_record(run_id, row) for row in rows]
 
 
-def _record(run_id: str, row: OutcomeRow) -> dict[str, Any]:
-    added = {"run_id": run_id, "reason_text": reason_text(row.reason) if row.reason else ""}
-    return {name: added.get(name, getattr(row, name, None)) for name in SCHEMA.names}
+_UNDECIDED: Final = {
+    "outcome": None,
+    "rule": 0,
+    "action": "",
+    "target_q": "",
+    "target_q_mgr": "",
+    "at": None,
+}
+"""What a message without an outcome has in place of it."""
+
+
+def _record(run_id: str, message: Message) -> dict[str, Any]:
+    fact = message.outcome
+    why = fact.why if fact is not None else None
+    found = {
+        **message.facts(),
+        **{name: getattr(fact, name, empty) for name, empty in _UNDECIDED.items()},
+        "run_id": run_id,
+        "reason_text": reason_text(message.reason) if message.reason else "",
+        "expires_at": message.expires_at,
+        "why": words_of(why),
+        "why_code": code_of(why),
+        "rule_line": message.rule_line,
+        "attempts": message.made,
+        "is_settled": message.was_left_before,
+        "is_known_since": message.is_known_since,
+    }
+    return {name: found[name] for name in SCHEMA.names}
 
 
 def _csv(names: Sequence[str], batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:

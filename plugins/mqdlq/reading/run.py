@@ -87,9 +87,9 @@ class Sources:
     attempted: tuple[datetime, datetime] | None = None
     """When the first and the last attempt were made; each is recorded before its unit begins."""
 
-    def placed(self, cell: Cell) -> tuple[int, int, str, str, str, str]:
+    def placed(self, cell: Cell) -> tuple[int, str, str, str, int, str]:
         written = self.rules.get(cell[0], NO_RULE)
-        return (cell[0], written.line, written.text, *cell[1:])
+        return (*cell, written.line, written.text)
 
     @property
     def is_for_named(self) -> bool:

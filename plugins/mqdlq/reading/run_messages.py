@@ -33,7 +33,7 @@ from mqdlq.model import MessageClass, Outcome
 from mqdlq.reading.filters import Presence, RowFilter, RunMessageFilter, conditions_of
 from mqdlq.reading.report.records import MessageFacts
 from mqdlq.reading.run import NO_RULE, SNAPSHOT_UNREADABLE, Sources
-from mqdlq.reasons import Reason, Why, code_of, words_of
+from mqdlq.reasons import Reason, Why
 
 ROW_COLUMNS: Final = (
     "browse_seq",
@@ -62,13 +62,17 @@ _SETTLED_UNREADABLE: Final = "the settled messages cannot be read"
 class Message(MessageFacts):
     """A message of the run with what became of it.
 
-    `expires_at` is None for never. `is_known_since` says that the ledger learned later how it had
-    ended; `is_settled` that the snapshot has a compact row of it, and `was_left_before` that it
-    keeps the outcome of an earlier run and the run does not list it.
+    A message of a list has its number of attempts, `made`, and the line of the rule that decided;
+    one of a report has its `attempts`. `expires_at` is None for never. `is_known_since` says that
+    the ledger learned later how it had ended; `is_settled` that the snapshot has a compact row of
+    it, and `was_left_before` that it keeps the outcome of an earlier run and the run does not list
+    it.
     """
 
     outcome: OutcomeFact | None
     attempts: tuple[Attempt, ...] = ()
+    made: int = 0
+    rule_line: int = 0
     expires_at: datetime | None = None
     is_known_since: bool = False
     is_settled: bool = False
@@ -235,29 +239,6 @@ def message_of(
 # The messages of a run that a filter selects: ledger and lake, one page at a time.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeRow(MessageFacts):
-    """A message of a run with its outcome; fields that nothing says are "", 0 or None.
-
-    `is_settled` messages keep the outcome of an earlier run, and `is_known_since` says that a later
-    run found out how the message had ended.
-    """
-
-    expires_at: datetime | None
-    outcome: Outcome | None
-    why: str
-    why_code: str
-    rule: int
-    rule_line: int
-    action: str
-    target_q: str
-    target_q_mgr: str
-    attempts: int
-    at: datetime | None
-    is_settled: bool
-    is_known_since: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The browse_seqs of the selected messages, in order, and what could not be read."""
@@ -379,7 +360,7 @@ class MessageList:
         found = self._ledger.run_messages.select(self._run.run_id, wanted)
         return Selection(found, (f"{trouble}; messages are listed as the ledger has them",))
 
-    def rows(self, browse_seqs: Sequence[int]) -> Iterator[OutcomeRow]:
+    def rows(self, browse_seqs: Sequence[int]) -> Iterator[Message]:
         """Yield the rows of these messages, which are in order; without the lake if it fails."""
         if not browse_seqs:
             return
@@ -416,29 +397,19 @@ class MessageList:
 
     def _row(
         self, place: int, row: dict[str, Any], known: tuple[bytes, Listed, int] | None
-    ) -> OutcomeRow:
+    ) -> Message:
         key, listed, made = known or (row.get("message_key"), None, 0)
         settled = row.get("settled") if listed is None else None
         fact = listed.outcome if listed is not None else self._fact(settled, row)
-        rule = fact.rule if fact is not None else 0
-        message = message_of(place, {**row, "message_key": key}, fact)
-        why = fact.why if fact is not None else None
-        return OutcomeRow(
-            **message.facts(),
-            expires_at=message.expires_at,
-            outcome=fact.outcome if fact is not None else None,
-            why=words_of(why),
-            why_code=code_of(why),
-            rule=rule,
-            rule_line=self._rules.get(rule, NO_RULE).line,
-            action=fact.action if fact is not None else "",
-            target_q=fact.target_q if fact is not None else "",
-            target_q_mgr=fact.target_q_mgr if fact is not None else "",
-            attempts=made,
-            at=fact.at if fact is not None else None,
-            is_settled=settled is not None,
+        message = message_of(
+            place,
+            {**row, "message_key": key},
+            fact,
             is_known_since=listed is not None and listed.message_id in self._corrected,
+            was_left_before=settled is not None,
         )
+        line = self._rules.get(fact.rule, NO_RULE).line if fact is not None else 0
+        return replace(message, made=made, rule_line=line)
 
     def _fact(self, settled: dict[str, Any] | None, row: dict[str, Any]) -> OutcomeFact | None:
         if settled is None or self._taken_at is None:

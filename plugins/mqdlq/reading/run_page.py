@@ -164,7 +164,7 @@ def plan_matrix(summary: RunSummary, ledger: Ledger, lake_root: str) -> PlanMatr
     for (text, action, target_q, target_q_mgr), number in (planned_before or {}).items():
         rule = still.get(text, 0)  # 0: this run's table lacks the rule
         line = sources.rules.get(rule, NO_RULE).line
-        changed.append(MatrixRow(rule, line, text, action, target_q, target_q_mgr, 0, number))
+        changed.append(MatrixRow(rule, action, target_q, target_q_mgr, line, text, 0, number))
     changed.sort(key=lambda row: (-abs(row.change), row.rule, row.target_q))
     return PlanMatrix(
         description=description,

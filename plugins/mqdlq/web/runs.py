@@ -35,7 +35,7 @@ from mqdlq.reading.report.files import read_ended_report, written_stages
 from mqdlq.reading.report.html_report import render_html, security_policy
 from mqdlq.reading.report.records import Report
 from mqdlq.reading.run import read_sources
-from mqdlq.reading.run_messages import MessageList, OutcomeRow
+from mqdlq.reading.run_messages import Message, MessageList
 from mqdlq.reading.run_page import PlanMatrix, RunSummary, plan_matrix, summarize_run
 from mqdlq.tools.acting import Sources
 from mqdlq.web.access import AskedHandler, HandlerDep, Person, PersonDep
@@ -363,7 +363,7 @@ def _show_recorded(  # noqa: PLR0917 (what the page shows, and who reads it)
 
 def page_of_messages(
     messages: MessageList, query: MessageQuery
-) -> tuple[list[OutcomeRow], int, tuple[str, ...]]:
+) -> tuple[list[Message], int, tuple[str, ...]]:
     """Return a page of messages, how many fit the filter, and what could not be read."""
     selection = messages.select(query)
     start = (query.page - 1) * MESSAGES_TO_A_PAGE

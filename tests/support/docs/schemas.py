@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from inspect import getdoc
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from sqlalchemy import Column, Table
 
@@ -85,7 +85,13 @@ def _records() -> Iterator[str]:
     for one in found:
         is_shown = one.__module__.startswith(modules) or one in json_report.KEYS
         if is_shown and not one.__subclasses__():
-            types = {field.name: field.type for field in fields(one)}
+            hints = get_type_hints(one)  # a plain type has no length of its column
+            types = {
+                field.name: getattr(hints[field.name], "__name__", "")
+                if isinstance(hints[field.name], type)
+                else field.type
+                for field in fields(one)
+            }
             keys = {name: types[name] for name in json_report.keys_of(one)}
             if one is Run:
                 keys |= {"ended_at": "datetime | None", "duration_s": "float"}

@@ -15,6 +15,7 @@ from mqdlq.ledger.database import Repository, columns_of, in_parts
 from mqdlq.ledger.messages import Listed, is_only_dry_run
 from mqdlq.ledger.reading.message_facts import begins
 from mqdlq.ledger.tables.messages import (
+    Decision,
     Ending,
     OutcomeFact,
     attempts,
@@ -23,7 +24,7 @@ from mqdlq.ledger.tables.messages import (
     outcomes,
     run_messages,
 )
-from mqdlq.model import Action, AttemptState, Outcome
+from mqdlq.model import AttemptState, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +47,12 @@ class OutcomeFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptCount:
+class AttemptCount(Decision):
     """Attempts of a rule on a target that came to the same state at about the same time."""
 
-    at: datetime
-    rule: int
-    action: Action
-    target_q: str
-    target_q_mgr: str
     state: AttemptState
     reason: int
+    at: datetime
     attempts: int
 
 
@@ -205,7 +202,7 @@ class RunMessages(Repository):
             (other.c.seq > attempts.c.seq) | other.c.state.not_in(open_states),
         )
         may_change = attempts.c.state.in_(open_states)
-        names = ("at", "rule", "action", "target_q", "target_q_mgr", "state", "mqrc")
+        names = ("rule", "action", "target_q", "target_q_mgr", "state", "mqrc", "at")
         kinds = [attempts.c[name] for name in names]
         query = select(*kinds, func.count().label("attempts")).group_by(*kinds)
         found: list[AttemptCount] = []

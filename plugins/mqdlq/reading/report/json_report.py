@@ -25,8 +25,16 @@ from datetime import datetime
 from io import StringIO
 from typing import Any, Final
 
+from mqdlq.ledger.reading.run_messages import AttemptCount
 from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
-from mqdlq.reading.report.records import MessageGroup, MessageRow, Report
+from mqdlq.reading.report.records import (
+    FailedRule,
+    MessageGroup,
+    MessageRow,
+    Report,
+    RuleRow,
+    Tried,
+)
 
 FORMAT = "mqdlq-report"
 VERSION = 4
@@ -50,13 +58,19 @@ RUN: Final[Mapping[str, Any]] = {
 }
 """The keys of a run, with their values where the ledger has no such run."""
 
+_RULE: Final = ("rule", "line", "text", "action", "target_q", "target_q_mgr")
+
 KEYS: Final[Mapping[type, Sequence[str]]] = {
     Report: [one.name for one in fields(Report) if one.name not in {"run_id", "ended_at"}],
     Run: [name for name in RUN if name != "ended_at"],
     Sighting: ("depth", "seen", "returned", "arrived", "at"),
+    RuleRow: (*_RULE, "outcome", "messages"),
+    FailedRule: (*_RULE, "messages", "attempts", "reasons"),
+    Tried: ("rule", "line", *_RULE[3:], "state", "reason", "reason_text", "at"),
+    AttemptCount: ("at", "rule", *_RULE[3:], "state", "reason", "attempts"),
     TakenSnapshot: ("snapshot_id", "location", "messages", "taken_at"),
 }
-"""The keys of the records that have more fields."""
+"""The keys of the records that have more fields, or have them in another order."""
 
 _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that JSON does not escape: C1 controls, and controls of the text direction."""

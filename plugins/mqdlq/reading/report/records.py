@@ -18,9 +18,9 @@ from mqdlq.controls.repair.changes import RepairRow
 from mqdlq.failures import Failure
 from mqdlq.ledger.reading.run_messages import AttemptCount
 from mqdlq.ledger.tables.controls import EvidenceCheck
-from mqdlq.ledger.tables.messages import LearnedCount
+from mqdlq.ledger.tables.messages import Decision, LearnedCount
 from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
-from mqdlq.model import Action, AttemptState, MessageClass, Outcome, Verdict
+from mqdlq.model import AttemptState, MessageClass, Outcome, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +65,11 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleTarget:
-    """A rule with its action on a target.
+class RuleTarget(Decision):
+    """A rule with its action on a target; `line` and `text` are the table's own."""
 
-    `rule` is the ordinal, 0 where no rule decided; `line` and `text` are the table's own.
-    """
-
-    rule: int
     line: int
     text: str
-    action: str
-    target_q: str
-    target_q_mgr: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +121,10 @@ class CauseGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(Decision):
     """One attempt on one message; `reason_text` is "" where it did not fail."""
 
-    rule: int
     line: int
-    action: Action
-    target_q: str
-    target_q_mgr: str
     state: AttemptState
     reason: int
     reason_text: str

@@ -109,8 +109,8 @@ def test_attempts_are_counted_in_their_current_state(ledger: Ledger) -> None:
 
     to = (Action.RETRY, "PAYMENTS", "QM1")
     assert ledger.run_messages.tried("r1") == [
-        AttemptCount(NOON, 1, *to, AttemptState.INTENDED, 0, 1),
-        AttemptCount(second, 1, *to, AttemptState.CONFIRMED, 0, 2),
-        AttemptCount(NOON, 2, *to, AttemptState.FAILED, 2053, 1),
+        AttemptCount(1, *to, AttemptState.INTENDED, 0, NOON, 1),
+        AttemptCount(1, *to, AttemptState.CONFIRMED, 0, second, 2),
+        AttemptCount(2, *to, AttemptState.FAILED, 2053, NOON, 1),
     ]
     assert ledger.run_messages.count_tried("r1", 1, "PAYMENTS", "QM1") == 3

@@ -72,7 +72,7 @@ def test_outcomes_are_counted_by_rule_action_and_target_in_the_order_of_the_tabl
     )
     assert (second.rule, second.line, second.outcome) == (2, 6, Outcome.EXHAUSTED)
     assert (third.rule, third.target_q, third.messages) == (3, "PARKED.ORDERS", 1)
-    assert last == RuleRow(0, 0, "", "", "", "", Outcome.UNPROCESSABLE, 1)
+    assert last == RuleRow(0, "", "", "", 0, "", Outcome.UNPROCESSABLE, 1)
 
 
 def test_a_rule_is_shown_as_written_without_the_comments_around_it() -> None:

@@ -94,8 +94,10 @@ def test_a_row_has_message_and_outcome(messages: MessageList) -> None:
         "PAYMENTS.HELD",
         2051,
     )
-    assert (row.outcome, row.rule, row.rule_line, row.attempts) == (Outcome.EXHAUSTED, 2, 6, 3)
-    assert (row.put_appl_name, row.is_settled) == ("payments", False)
+    assert row.outcome is not None
+    assert (row.outcome.outcome, row.outcome.rule) == (Outcome.EXHAUSTED, 2)
+    assert (row.rule_line, row.made) == (6, 3)
+    assert (row.put_appl_name, row.was_left_before) == ("payments", False)
 
 
 def test_no_rows_are_read_for_no_messages(messages: MessageList) -> None:
@@ -162,7 +164,12 @@ def test_settled_messages_are_listed_with_the_outcome_that_they_keep(world: Worl
     found = messages.select(RunMessageFilter()).browse_seqs
 
     rows = {row.browse_seq: row for row in messages.rows(found)}
-    assert {place: (row.outcome, row.is_settled) for place, row in rows.items()} == {
+    found_out = {
+        place: (row.outcome.outcome, row.was_left_before)
+        for place, row in rows.items()
+        if row.outcome is not None
+    }
+    assert found_out == {
         1: (Outcome.LEFT_BY_RULE, True),
         2: (Outcome.UNMATCHED, True),
         3: (Outcome.UNPROCESSABLE, True),

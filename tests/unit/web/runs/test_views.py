@@ -15,7 +15,7 @@ from mqdlq.model import Outcome
 from mqdlq.reading.report.components import account_bar
 from mqdlq.reading.report.files import write_report
 from mqdlq.reading.run import read_sources, written_rules
-from mqdlq.reading.run_messages import MessageList, OutcomeRow
+from mqdlq.reading.run_messages import Message, MessageList
 from mqdlq.tools.acting import Sources
 from mqdlq.web.rules import (
     NO_LEVELS,
@@ -62,7 +62,7 @@ def page_of(run_id: str, ledger: Ledger, lake_root: str) -> RunPage:
 
 def messages_of(
     run_id: str, ledger: Ledger, lake_root: str, **query: str
-) -> tuple[list[OutcomeRow], int]:
+) -> tuple[list[Message], int]:
     """Return a page of a run's messages, and how many fit the filter."""
     messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
     rows, found, troubles = page_of_messages(messages, MessageQuery.parse(query))
@@ -97,7 +97,10 @@ def test_the_messages_of_a_run_are_paged(ledger: Ledger, lake_root: str) -> None
 
     assert (len(first), found) == (100, 102)
     assert [row.browse_seq for row in second] == [101, 102]
-    assert ([row.outcome for row in filtered], fit) == ([Outcome.UNMATCHED], 1)
+    assert ([row.outcome and row.outcome.outcome for row in filtered], fit) == (
+        [Outcome.UNMATCHED],
+        1,
+    )
 
 
 def test_a_run_for_named_messages_says_how_many(ledger: Ledger, lake_root: str) -> None:
