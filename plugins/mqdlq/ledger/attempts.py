@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Column, ColumnElement, Select, and_, func, or_, select
 
 from mqdlq.ledger.database import Repository, add, in_parts
-from mqdlq.ledger.messages import booking, has_departed, outcome_row
+from mqdlq.ledger.messages import booking, has_departed, is_at, outcome_row
 from mqdlq.ledger.runs import is_beside
 from mqdlq.ledger.tables.messages import (
     Attempt,
@@ -106,10 +106,9 @@ class Attempts(Repository):
         """
         made = (
             select(attempts.c.unit, attempts.c.message_id)
-            .join(messages, messages.c.message_id == attempts.c.message_id)
+            .join(messages)
             .where(
-                messages.c.queue_manager == queue_manager,
-                messages.c.queue == queue,
+                is_at(queue_manager, queue),
                 attempts.c.state.in_(_GOT),
                 attempts.c.at.between(start, end),
             )
@@ -147,9 +146,7 @@ class Attempts(Repository):
         attempt is absent.
         """
         here = select(messages.c.message_id, messages.c.message_key).where(
-            messages.c.queue_manager == queue_manager,
-            messages.c.queue == queue,
-            ~has_departed(messages.c.message_id),
+            is_at(queue_manager, queue), ~has_departed(messages.c.message_id)
         )
         made: dict[bytes, list[int]] = {}
         for some in in_parts(keys):
@@ -163,14 +160,13 @@ class Attempts(Repository):
     def _count_by_message(self, ids: Iterable[int]) -> tuple[dict[int, int], set[int]]:
         """Return how many attempts on each message count, and which messages are in doubt."""
         numbers, in_doubt = defaultdict[int, int](int), set[int]()
-        query = select(_STATES.c.message_id, _STATES.c.state)
         relevant = _STATES.c.state.in_((*COUNTED, AttemptState.UNKNOWN))
-        for some in in_parts(ids):
-            for row in self._all(query.where(_STATES.c.message_id.in_(some), relevant)):
-                if row["state"] in COUNTED:
-                    numbers[row["message_id"]] += 1
-                else:
-                    in_doubt.add(row["message_id"])
+        query = select(_STATES.c.message_id, _STATES.c.state).where(relevant)
+        for row in self._among(query, _STATES.c.message_id, ids):
+            if row.state in COUNTED:
+                numbers[row.message_id] += 1
+            else:
+                in_doubt.add(row.message_id)
         return numbers, in_doubt
 
     def in_states(self, queue_manager: str, *states: AttemptState) -> list[Attempt]:
@@ -179,9 +175,7 @@ class Attempts(Repository):
 
     def intended(self, queue_manager: str, queue: str) -> list[Attempt]:
         """Return the attempts on a queue whose unit of work nobody has settled, oldest first."""
-        return self._select(
-            messages.c.queue_manager == queue_manager, messages.c.queue == queue, _INTENDED
-        )
+        return self._select(is_at(queue_manager, queue), _INTENDED)
 
     def has_open_units(self, run_id: str) -> bool:
         """Whether a unit of work of a run is intended, and nobody has settled it."""
@@ -211,10 +205,7 @@ class Attempts(Repository):
         return {(row["target_q"], row["target_q_mgr"]) for row in self._all(query)}
 
     def _confirmed(self, column: Column[T], among: Iterable[T]) -> set[T]:
-        query = select(column).where(_CONFIRMED)
-        return {
-            one for some in in_parts(among) for one in self._values(query.where(column.in_(some)))
-        }
+        return {row[0] for row in self._among(select(column).where(_CONFIRMED), column, among)}
 
     def _select(self, *conditions: ColumnElement[bool]) -> list[Attempt]:
         with self._stream(_attempts().where(*conditions).order_by(_STATES.c.seq)) as rows:

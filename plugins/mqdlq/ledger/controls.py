@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
@@ -45,27 +45,19 @@ class EvidenceChecks(Repository):
 
     def record(self, run_id: str, check: EvidenceCheck) -> None:
         """Record a check of a run, unless the run has one of this kind."""
-        with in_turn(self._engine) as connection:
-            known = select(evidence_checks.c.run_id).where(
-                evidence_checks.c.run_id == run_id, evidence_checks.c.kind == check.kind
-            )
-            if connection.execute(known).first() is None:
-                add(connection, evidence_checks, [{"run_id": run_id, **asdict(check)}])
+        self._add_once(evidence_checks, {"run_id": run_id, "kind": check.kind}, asdict(check))
 
     def of_run(self, run_id: str) -> list[EvidenceCheck]:
         """Return the checks of a run, by kind."""
-        query = (
-            select(*columns_of(evidence_checks, EvidenceCheck))
-            .where(evidence_checks.c.run_id == run_id)
-            .order_by(evidence_checks.c.kind)
-        )
-        return [EvidenceCheck(**row) for row in self._all(query)]
+        query = select(*columns_of(evidence_checks, EvidenceCheck))
+        own = query.where(evidence_checks.c.run_id == run_id).order_by(evidence_checks.c.kind)
+        return [EvidenceCheck(**row) for row in self._all(own)]
 
     def last_at(self, queue_manager: str, queue: str, kind: str) -> datetime | None:
         """Return up to when a queue was last checked by evidence of this kind, or None."""
         query = (
             select(evidence_checks.c.at)
-            .join(runs, runs.c.run_id == evidence_checks.c.run_id)
+            .join(runs)
             .where(
                 is_on_queue(queue_manager, queue),
                 evidence_checks.c.kind == kind,
@@ -80,24 +72,15 @@ _BACKFILL: Final = "backfill"
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class Departure(Identity):
     """A move of a message off a dead-letter queue, by a RETRY or FWD that is known to be committed.
 
-    `cause_id` is the cause for which the message was a dead letter then. The queue is the
-    dead-letter queue, the target the queue that the message was put to.
+    `cause_id` is the cause for which the message was a dead letter then.
     """
 
-    message_id: int
-    identity: bytes
-    cause_id: str
-    dead_lettered_at: datetime | None
     run_id: str
     queue_manager: str
     queue: str
-    rule: int
-    action: Action
-    target_q: str
-    target_q_mgr: str
     at: datetime
 
 
@@ -117,41 +100,31 @@ class Identities(Repository):
 
     def of_run(self, run_id: str) -> dict[int, bytes]:
         """Return the identities of a run's messages by message id."""
-        query = (
-            select(identities.c.message_id, identities.c.identity)
-            .join(run_messages, run_messages.c.message_id == identities.c.message_id)
-            .where(run_messages.c.run_id == run_id)
-        )
-        with self._stream(query) as rows:
-            return {row.message_id: row.identity for row in rows}
+        query = select(identities.c.message_id, identities.c.identity)
+        listed = query.join(run_messages, run_messages.c.message_id == identities.c.message_id)
+        return self._map(listed.where(run_messages.c.run_id == run_id))
 
     def of_messages(self, message_ids: Collection[int]) -> list[Identity]:
         """Return the identities of these messages, in no order."""
         query = select(*columns_of(identities, Identity))
-        return [
-            Identity(**row)
-            for some in in_parts(message_ids)
-            for row in self._all(query.where(identities.c.message_id.in_(some)))
-        ]
+        found = self._among(query, identities.c.message_id, message_ids)
+        return [Identity(*row) for row in found]
 
     def departures(self, of: Collection[bytes]) -> dict[bytes, list[Departure]]:
         """Return by identity the departures of its messages from any queue, oldest first."""
         found = defaultdict[bytes, list[Departure]](list)
         held = {c.name: c for c in (*messages.c, *attempts.c, *identities.c)}
         query = (
-            select(*(held[name] for name in Departure.__slots__))
-            .select_from(identities)
-            .join(attempts, attempts.c.message_id == identities.c.message_id)
-            .join(messages, messages.c.message_id == identities.c.message_id)
+            select(*(held[field.name] for field in fields(Departure)))
+            .select_from(identities.join(messages).join(attempts))
             .where(
                 attempts.c.state == AttemptState.CONFIRMED,
                 attempts.c.action.in_((Action.RETRY, Action.FWD)),
             )
             .order_by(attempts.c.seq)
         )
-        for some in in_parts(of):
-            for row in self._all(query.where(identities.c.identity.in_(some))):
-                found[row["identity"]].append(Departure(**row))
+        for row in self._among(query, identities.c.identity, of):
+            found[row.identity].append(Departure(*row))
         return found
 
     def shared(self, among: Collection[bytes]) -> set[bytes]:
@@ -163,34 +136,18 @@ class Identities(Repository):
         query = (
             select(identities.c.identity)
             .join(run_messages, run_messages.c.message_id == identities.c.message_id)
-            .join(runs, runs.c.run_id == run_messages.c.run_id)
+            .join(runs)
             .where(runs.c.run_type != _BACKFILL)
             .group_by(identities.c.identity, run_messages.c.run_id)
             .having(func.count() > 1)
         )
-        return {
-            one
-            for some in in_parts(among)
-            for one in self._values(query.where(identities.c.identity.in_(some)))
-        }
+        return {row.identity for row in self._among(query, identities.c.identity, among)}
 
 
 STRICTER_LIMIT_APPLIES_FOR: Final = timedelta(hours=1)
 """How long the stricter limit of another handler applies after that handler last used it."""
 
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """A part of a rate that a run has reserved, or was refused.
-
-    The run may use it from `ready_at`. `duration` is how long the rate takes for it; it is zero for
-    a refusal.
-    """
-
-    ready_at: datetime
-    duration: timedelta
 
 
 class Meters(Repository):
@@ -208,10 +165,11 @@ class Meters(Repository):
         handler: str,
         now: datetime,
         latest: datetime,
-    ) -> Reservation:
-        """Reserve an amount unless it would be ready after `latest`; return when it is ready.
+    ) -> tuple[datetime, timedelta]:
+        """Reserve an amount unless it would be ready after `latest`.
 
-        The meter is a token bucket. An amount above the burst is ready when the bucket is full, and
+        Returns when it is ready, and how long the rate takes for it: zero if it was refused. The
+        meter is a token bucket. An amount above the burst is ready when the bucket is full, and
         is paid for in full. If another handler has a stricter limit for the same meter, that limit
         applies while the other handler uses it, and for an hour more.
         """
@@ -226,7 +184,7 @@ class Meters(Repository):
                 duration = timedelta(0)
             values = {"handler": owner, "used_at": used_at, "full_at": full_at + duration}
             _write(connection, meter, row, {**values, **rate._asdict()})
-        return Reservation(ready_at, duration)
+        return ready_at, duration
 
     def give_back(self, meter: Meter, duration: timedelta) -> None:
         """Give back the unused part of a reservation, as the time that the rate takes for it."""
@@ -283,22 +241,6 @@ def _is(meter: Meter) -> ColumnElement[bool]:
     return and_(meters.c.subject == meter.subject, meters.c.unit == meter.unit)
 
 
-class CauseAttempt(NamedTuple):
-    """A confirmed attempt on a message of a subject; `seq` orders attempts."""
-
-    subject: Subject
-    message_id: int
-    seq: int
-
-
-class AwaitedTarget(NamedTuple):
-    """A target that messages on the queue are for; `cause_id` is None if it is not known."""
-
-    cause_id: str | None
-    target_q: str
-    target_q_mgr: str
-
-
 CLOCK_DIFFERENCE: Final = timedelta(minutes=1)
 """By how much the clock of a queue manager that writes an MQDLH may be behind this machine's."""
 
@@ -342,21 +284,19 @@ class Ramps(Repository):
                 if row.dead_lettered_at >= row.at - CLOCK_DIFFERENCE
             }
 
-    def awaited_targets(self, run_id: str) -> set[AwaitedTarget]:
-        """Return the targets of the messages that a run left on the queue with a further step.
+    def awaited_targets(self, run_id: str) -> set[tuple[str | None, str, str]]:
+        """Return cause and target of the messages that a run left on the queue with a further step.
 
-        A message without an identity has no known cause here.
+        A message without an identity has no known cause here: None.
         """
-        columns = (identities.c.cause_id, outcomes.c.target_q, outcomes.c.target_q_mgr)
         query = (
-            select(*columns)
+            select(identities.c.cause_id, outcomes.c.target_q, outcomes.c.target_q_mgr)
             .distinct()
             .select_from(outcomes)
             .outerjoin(identities, identities.c.message_id == outcomes.c.message_id)
             .where(outcomes.c.run_id == run_id, outcomes.c.outcome.in_(_WAITING))
         )
-        with self._stream(query) as rows:
-            return {AwaitedTarget(*row) for row in rows}
+        return {(row.cause_id, row.target_q, row.target_q_mgr) for row in self._rows(query)}
 
     def last_attempt(self) -> int:
         """Return the `seq` of the attempt that was recorded last, 0 if there is none."""
@@ -389,19 +329,20 @@ class Ramps(Repository):
         query = _of_subject(number, subject, max(after, last[0] or 0), failed)
         return int(self._values(query)[0])
 
-    def moves_of(self, message_ids: Iterable[int]) -> Iterator[CauseAttempt]:
-        """Yield the confirmed attempts by cause on these messages."""
+    def moves_of(self, message_ids: Iterable[int]) -> Iterator[tuple[Subject, int, int]]:
+        """Yield the confirmed attempts by cause on these messages.
+
+        They are a subject, a message id and the `seq` by which attempts are ordered.
+        """
         columns = (messages.c.queue_manager, messages.c.queue)
         names = ("cause_id", "target_q", "target_q_mgr", "message_id", "seq")
         query = (
             select(*columns, *(attempts.c[name] for name in names))
-            .join(messages, messages.c.message_id == attempts.c.message_id)
+            .join_from(attempts, messages)
             .where(attempts.c.state == AttemptState.CONFIRMED, attempts.c.cause_id != "")
         )
-        for some in in_parts(message_ids):
-            with self._stream(query.where(attempts.c.message_id.in_(some))) as rows:
-                for *subject, message_id, seq in rows:
-                    yield CauseAttempt(Subject(*subject), message_id, seq)
+        for *subject, message_id, seq in self._among(query, attempts.c.message_id, message_ids):
+            yield Subject(*subject), message_id, seq
 
 
 def _returned_elsewhere(subject: Subject, after: int) -> Select[Any]:
@@ -450,7 +391,7 @@ def _of_subject(
     query: Select[Any], subject: Subject, after: int, condition: ColumnElement[bool]
 ) -> Select[Any]:
     """Narrow a query to the attempts of a subject after one of them, by their index."""
-    return query.join(messages, messages.c.message_id == attempts.c.message_id).where(
+    return query.join(messages).where(
         HAS_CAUSE,
         attempts.c.cause_id == subject.cause_id,
         attempts.c.target_q == subject.target_q,

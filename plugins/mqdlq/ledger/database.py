@@ -74,18 +74,18 @@ class Repository:
         with self._engine.connect() as connection:
             return connection.execute(query.limit(1)).mappings().first()
 
-    def _rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
+    def _rows(self, query: Select[Any]) -> Sequence[Row[*tuple[Any, ...]]]:
         with self._engine.connect() as connection:
             return connection.execute(query).all()
 
     def _map(self, query: Select[Any]) -> dict[Any, Any]:
         """Return the values of the second column by those of the first."""
-        with self._engine.connect() as connection:
-            return {row[0]: row[1] for row in connection.execute(query)}
+        with self._stream(query) as rows:
+            return {row[0]: row[1] for row in rows}
 
     def _among(
         self, query: Select[Any], column: ColumnElement[Any], values: Iterable[Any]
-    ) -> Iterator[Row[Any]]:
+    ) -> Iterator[Row[*tuple[Any, ...]]]:
         """Yield the rows in which a column has one of these values, however many."""
         for some in in_parts(values):
             yield from self._rows(query.where(column.in_(some)))

@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from mqdlq.errors import LedgerError
 from mqdlq.ledger.database import ROWS_AT_ONCE, Repository, add, columns_of, in_parts
 from mqdlq.ledger.tables.messages import (
+    IS_LEARNED,
     Correction,
     Learned,
     LearnedCount,
@@ -61,9 +62,8 @@ class Outcomes(Repository):
         """Return what any runs have booked of these messages: outcomes by message and run id."""
         found = defaultdict[int, dict[str, Outcome]](dict)
         query = select(outcomes.c.message_id, outcomes.c.run_id, outcomes.c.outcome)
-        for some in in_parts(message_ids):
-            for row in self._all(query.where(outcomes.c.message_id.in_(some))):
-                found[row["message_id"]][row["run_id"]] = row["outcome"]
+        for row in self._among(query, outcomes.c.message_id, message_ids):
+            found[row.message_id][row.run_id] = row.outcome
         return found
 
     def counts(self, run_id: str) -> Counter[Outcome]:
@@ -73,9 +73,9 @@ class Outcomes(Repository):
             (outcomes, func.count()),
             (settled_outcomes, func.sum(settled_outcomes.c.messages)),
         ):
-            query = select(table.c.outcome, number.label("number")).where(table.c.run_id == run_id)
-            for row in self._all(query.group_by(table.c.outcome)):
-                counted[row["outcome"]] += int(row["number"])
+            query = select(table.c.outcome, number).where(table.c.run_id == run_id)
+            for outcome, found in self._rows(query.group_by(table.c.outcome)):
+                counted[outcome] += int(found)
         return counted
 
     def count_without_archive_copy(self, run_id: str) -> int:
@@ -92,8 +92,7 @@ class Outcomes(Repository):
             outcomes.c.outcome == Outcome.FORWARDED,
             outcomes.c.rule == QUARANTINE,
         )
-        with self._stream(query) as rows:
-            return {row.message_id: row.target_q for row in rows}
+        return self._map(query)
 
     def learned_counts(self, run_id: str) -> list[LearnedCount]:
         """Count what a run learned of others and what was learned of it, in that order."""
@@ -124,14 +123,7 @@ class Outcomes(Repository):
         latest = {n: func.coalesce(learned.c[n], outcomes.c[n]) for n in ("outcome", "at")}
         query = (
             select(*((held | latest)[name].label(name) for name in names))
-            .select_from(outcomes)
-            .join(messages, messages.c.message_id == outcomes.c.message_id)
-            .join(runs, runs.c.run_id == outcomes.c.run_id)
-            .outerjoin(
-                learned,
-                (learned.c.of_run == outcomes.c.run_id)
-                & (learned.c.message_id == outcomes.c.message_id),
-            )
+            .select_from(outcomes.join(messages).join(runs).outerjoin(learned, IS_LEARNED))
             .where(outcomes.c.run_id.not_in(select(pruned_runs.c.run_id)))
         )
         with self._stream(query) as rows:
@@ -220,7 +212,7 @@ class Messages(Repository):
                 messages.c.residence,
                 run_messages.c.disposition,
             )
-            .join(messages, messages.c.message_id == run_messages.c.message_id)
+            .join_from(run_messages, messages)
             .where(run_messages.c.run_id == run_id)
             .order_by(run_messages.c.browse_seq)
         )
@@ -255,16 +247,8 @@ class Messages(Repository):
 
         They are by key and occurrence; at most 500 keys.
         """
-        query = (
-            select(messages)
-            .where(
-                messages.c.queue_manager == run.queue_manager,
-                messages.c.queue == run.queue,
-                messages.c.message_key.in_(keys),
-            )
-            .order_by(messages.c.residence)
-        )
-        rows = self._all(query)
+        is_meant = is_at(run.queue_manager, run.queue) & messages.c.message_key.in_(keys)
+        rows = self._all(select(messages).where(is_meant).order_by(messages.c.residence))
         return {(row["message_key"], row["occurrence"]): row["message_id"] for row in rows}
 
     def has_new(self, run: Run) -> bool:
@@ -275,7 +259,7 @@ class Messages(Repository):
         others = run_messages.alias()
         earlier = (
             select(others.c.run_id)
-            .join(runs, runs.c.run_id == others.c.run_id)
+            .join(runs)
             .where(
                 others.c.message_id == run_messages.c.message_id,
                 runs.c.started_at < run.started_at,
@@ -283,7 +267,7 @@ class Messages(Repository):
         )
         query = (
             select(messages.c.message_id)
-            .join(run_messages, run_messages.c.message_id == messages.c.message_id)
+            .join(run_messages)
             .where(
                 run_messages.c.run_id == run.run_id, messages.c.residence == 0, ~earlier.exists()
             )
@@ -294,47 +278,25 @@ class Messages(Repository):
         self, queue_manager: str, queue: str, keys: Collection[bytes]
     ) -> dict[bytes, int]:
         """Return by key how many messages have not departed from a queue, as far as known."""
-        query = (
-            select(messages.c.message_key, func.count().label("number"))
-            .where(
-                messages.c.queue_manager == queue_manager,
-                messages.c.queue == queue,
-                messages.c.message_key.in_(keys),
-                ~has_departed(messages.c.message_id),
-            )
-            .group_by(messages.c.message_key)
-        )
-        return {row["message_key"]: row["number"] for row in self._all(query)}
+        is_here = is_at(queue_manager, queue) & ~has_departed(messages.c.message_id)
+        query = select(messages.c.message_key, func.count()).where(is_here)
+        meant = query.where(messages.c.message_key.in_(keys))
+        return self._map(meant.group_by(messages.c.message_key))
 
     def known_keys(self, queue_manager: str, queue: str, keys: Iterable[bytes]) -> set[bytes]:
         """Return which of these keys messages had that runs have listed on a queue."""
-        query = select(messages.c.message_key).where(
-            messages.c.queue_manager == queue_manager, messages.c.queue == queue
-        )
-        return {
-            key
-            for some in in_parts(keys)
-            for key in self._values(query.where(messages.c.message_key.in_(some)))
-        }
+        query = select(messages.c.message_key).where(is_at(queue_manager, queue))
+        return {row.message_key for row in self._among(query, messages.c.message_key, keys)}
 
     def first_residents(
         self, queue_manager: str, queue: str, keys: Collection[bytes]
     ) -> dict[bytes, int]:
         """Return by key the id of the first message that has not departed, as far as known."""
-        query = (
-            select(messages.c.message_key, func.min(messages.c.message_id).label("first"))
-            .where(
-                messages.c.queue_manager == queue_manager,
-                messages.c.queue == queue,
-                ~has_departed(messages.c.message_id),
-            )
-            .group_by(messages.c.message_key)
-        )
-        return {
-            row["message_key"]: row["first"]
-            for some in in_parts(keys)
-            for row in self._all(query.where(messages.c.message_key.in_(some)))
-        }
+        is_here = is_at(queue_manager, queue) & ~has_departed(messages.c.message_id)
+        first = func.min(messages.c.message_id).label("first")
+        query = select(messages.c.message_key, first).where(is_here)
+        found = self._among(query.group_by(messages.c.message_key), messages.c.message_key, keys)
+        return {row.message_key: row.first for row in found}
 
     def departed_elsewhere(self, run_id: str, others: Sequence[int] = ()) -> dict[int, str]:
         """Return which of a run's messages another run has moved: id to that run's id.
@@ -352,7 +314,7 @@ class Messages(Repository):
                 query = select(table.c.message_id, table.c.run_id).where(
                     table.c.message_id.in_(some), table.c.run_id != run_id, has_left
                 )
-                found |= {row["message_id"]: row["run_id"] for row in self._all(query)}
+                found |= self._map(query)
         return found
 
     def lease(self, run_id: str, message_ids: Iterable[int], until: datetime) -> None:
@@ -362,18 +324,12 @@ class Messages(Repository):
 
     def lease_holders(self, run_id: str, now: datetime) -> dict[int, str]:
         """Return which run has the lease on which of a run's messages: message id to run id."""
-        later = leases.alias()
-        newest = select(func.max(later.c.seq)).where(later.c.message_id == leases.c.message_id)
         query = (
             select(leases.c.message_id, leases.c.run_id)
             .join(run_messages, run_messages.c.message_id == leases.c.message_id)
-            .where(
-                run_messages.c.run_id == run_id,
-                leases.c.seq == newest.scalar_subquery(),
-                leases.c.until > now,
-            )
+            .where(run_messages.c.run_id == run_id, is_newest_lease(), leases.c.until > now)
         )
-        return {row["message_id"]: row["run_id"] for row in self._all(query)}
+        return self._map(query)
 
 
 class BrowseOrderReader(Generic[T]):
@@ -395,6 +351,18 @@ class BrowseOrderReader(Generic[T]):
                 found.append(self._next[1])
             self._next = next(self._pairs, None)
         return found
+
+
+def is_at(queue_manager: str, queue: str) -> ColumnElement[bool]:
+    """Return the condition that a message is, or was, on this queue; an index begins with both."""
+    return (messages.c.queue_manager == queue_manager) & (messages.c.queue == queue)
+
+
+def is_newest_lease() -> ColumnElement[bool]:
+    """Return the condition that a lease is the last one of its message."""
+    later = leases.alias()
+    newest = select(func.max(later.c.seq)).where(later.c.message_id == leases.c.message_id)
+    return leases.c.seq == newest.scalar_subquery()
 
 
 def has_departed(message_id: ColumnElement[int]) -> ColumnElement[bool]:

@@ -46,6 +46,7 @@ from mqdlq.ledger.runs import has_acted
 from mqdlq.ledger.tables import metadata
 from mqdlq.ledger.tables.controls import identities
 from mqdlq.ledger.tables.messages import (
+    IS_LEARNED,
     Ending,
     archive,
     attempt_states,
@@ -527,10 +528,7 @@ def count_outcomes(connection: Connection, run_ids: Collection[str]) -> list[Pru
         for name in ("outcome", "target_q", "target_q_mgr")
     }
     kinds = [latest.get(column.name, column) for column in columns_of(outcomes, Ending)]
-    is_learned = (learned.c.of_run == outcomes.c.run_id) & (
-        learned.c.message_id == outcomes.c.message_id
-    )
-    own = select(*kinds, outcomes.c.run_id, func.count()).outerjoin(learned, is_learned)
+    own = select(*kinds, outcomes.c.run_id, func.count()).outerjoin(learned, IS_LEARNED)
     settled = settled_outcomes.c
     for is_settled, query, run_id in (
         (False, own.group_by(outcomes.c.run_id, *kinds), outcomes.c.run_id),

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, func, select, update
 
 from mqdlq.failures import Failure
 from mqdlq.ledger.database import Repository, add, columns_of, inserted
-from mqdlq.ledger.messages import Outcomes
+from mqdlq.ledger.messages import Outcomes, is_newest_lease
 from mqdlq.ledger.tables.messages import Ending, leases, outcomes
 from mqdlq.ledger.tables.runs import (
     Look,
@@ -364,15 +364,13 @@ class Accounts(Repository):
 
         A lease that was released has ended.
         """
-        later = leases.alias()
-        newest = select(func.max(later.c.seq)).where(later.c.message_id == leases.c.message_id)
         query = (
             select(func.max(leases.c.until))
             .join(outcomes, outcomes.c.message_id == leases.c.message_id)
             .where(
                 outcomes.c.run_id == run_id,
                 outcomes.c.outcome == Outcome.LEASED_BY_RUN,
-                leases.c.seq == newest.scalar_subquery(),
+                is_newest_lease(),
             )
         )
         return self._moment(query)

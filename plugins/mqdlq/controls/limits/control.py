@@ -136,7 +136,7 @@ class RateGauge(Gauge):
         run, now = self._pace.execution.run, self._pace.execution.clock()
         rest = self._granted if self._is_valid(now) else 0
         amount = max(self._chunk, self._need(planned.tries)) - rest
-        reservation = self._pace.execution.ledger.meters.reserve(
+        ready_at, duration = self._pace.execution.ledger.meters.reserve(
             self.meter,
             self._rate,
             amount,
@@ -144,10 +144,10 @@ class RateGauge(Gauge):
             now=now,
             latest=now if self._pace.is_over else now + LONGEST_WAIT,
         )
-        if not reservation.duration:
-            return Hold(self.why, max(reservation.ready_at, now + TURN))
-        self._granted, self.ready_at = rest + amount, reservation.ready_at
-        self._seconds_each = reservation.duration.total_seconds() / amount
+        if not duration:
+            return Hold(self.why, max(ready_at, now + TURN))
+        self._granted, self.ready_at = rest + amount, ready_at
+        self._seconds_each = duration.total_seconds() / amount
         return None
 
 

@@ -21,14 +21,12 @@ from mqdlq.words import cause_in_words, count, span, visible
 class RoundTrips:
     """The round trips of a message that is on a dead-letter queue again.
 
-    `cause_id` is its cause now, `last` the move after which it came back last. `delays` are the
-    times from a delivery to the next MQDLH, in order; a delay that the ledger does not know is left
-    out.
+    `cause_id` is its cause now. `delays` are the times from a delivery to the next MQDLH, in order;
+    a delay that the ledger does not know is left out.
     """
 
     count: int
     cause_id: str
-    last: Departure
     delays: tuple[timedelta, ...]
 
     @property
@@ -60,9 +58,7 @@ def find_round_trips(ledger: Ledger, message_ids: Collection[int]) -> dict[int, 
             if departure.message_id < one.message_id
         ]
         if earlier:
-            trips[one.message_id] = RoundTrips(
-                len(earlier), one.cause_id, earlier[-1], _delays(earlier, one)
-            )
+            trips[one.message_id] = RoundTrips(len(earlier), one.cause_id, _delays(earlier, one))
     return trips
 
 

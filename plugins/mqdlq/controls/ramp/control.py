@@ -23,7 +23,6 @@ from mqdlq.controls.work import (
     WorkList,
 )
 from mqdlq.errors import QueueManagerError
-from mqdlq.ledger.controls import CauseAttempt
 from mqdlq.ledger.tables.controls import RampState, Subject
 from mqdlq.model import QUARANTINE, Action, RampPhase, Step
 from mqdlq.mqi.browse import BrowseCursor
@@ -71,7 +70,7 @@ class CauseControl(Control):
         self._recorded = ledger.ramps.current(run.queue_manager, run.queue)
         self._gates: dict[Subject, CauseGate] = {}
         self._met: list[BrowsedItem] = []
-        self._returned: dict[Subject, list[CauseAttempt]] = defaultdict(list)
+        self._returned: dict[Subject, list[tuple[int, int]]] = defaultdict(list)
         self._queue_manager: QueueManager | None = None
 
     def begin_observation(self, cursor: BrowseCursor, work: WorkList) -> None:
@@ -120,15 +119,15 @@ class CauseControl(Control):
         run, ledger = self.execution.run, self.execution.ledger
         departures = find_returns(ledger, (run.queue_manager, run.queue), met)
         ids = [departure.message_id for departure in departures if departure is not None]
-        for move in ledger.ramps.moves_of(ids):
-            self._returned[move.subject].append(move)
+        for subject, message_id, seq in ledger.ramps.moves_of(ids):
+            self._returned[subject].append((message_id, seq))
 
     def count_returns(self, subject: Subject, after: int) -> int:
         """Count the messages that are on this queue again, or were dead-lettered on another one."""
         ledger = self.execution.ledger
         elsewhere = ledger.ramps.returned_elsewhere(subject, after)
         shared = ledger.identities.shared(set(elsewhere.values()))
-        here = {move.message_id for move in self._returned.get(subject, ()) if move.seq > after}
+        here = {one for one, seq in self._returned.get(subject, ()) if seq > after}
         return len(here.union(one for one, identity in elsewhere.items() if identity not in shared))
 
     def inquire(self, subject: Subject) -> TargetState:

@@ -7,7 +7,6 @@ from datetime import datetime
 
 from mqdlq.controls.settings import read_controls
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.controls import AwaitedTarget
 from mqdlq.ledger.tables.controls import RampState, Subject
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import RampPhase
@@ -72,11 +71,11 @@ def ramp_rows(run: Run | None, ledger: Ledger, settled_at: datetime | None) -> t
     )
 
 
-def _is_awaited(subject: Subject, awaited: set[AwaitedTarget] | None) -> bool:
+def _is_awaited(subject: Subject, awaited: set[tuple[str | None, str, str]] | None) -> bool:
     """Whether messages that stay on the queue may be for a ramp or a breaker."""
     target = subject.target_q, subject.target_q_mgr
     causes = (subject.cause_id, None)
-    return awaited is None or any(AwaitedTarget(cause, *target) in awaited for cause in causes)
+    return awaited is None or any((cause, *target) in awaited for cause in causes)
 
 
 def _is_open(state: RampState) -> bool:

@@ -231,6 +231,11 @@ learned = table(
     of_run(nullable=False, index=True),
 )
 
+IS_LEARNED: Final = (learned.c.of_run == outcomes.c.run_id) & (
+    learned.c.message_id == outcomes.c.message_id
+)
+"""The condition that a later run learned how a message ended that has this outcome."""
+
 settled_lots = Table(
     "settled_lots",
     metadata,

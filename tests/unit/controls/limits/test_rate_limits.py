@@ -378,9 +378,11 @@ def test_a_pass_gives_back_what_it_did_not_use(world: World) -> None:
     world.handle(RETRY, **to_orders(messages_per_second=50))
     meter, now = Meter("queue ORDERS at QM1", "messages"), world.clock.now
 
-    rest = world.ledger.meters.reserve(meter, Rate(50, 50), 49, handler="test", now=now, latest=now)
+    ready_at, _ = world.ledger.meters.reserve(
+        meter, Rate(50, 50), 49, handler="test", now=now, latest=now
+    )
 
-    assert rest.ready_at == now
+    assert ready_at == now
 
 
 def test_no_limit_uses_no_meter(world: World) -> None:
