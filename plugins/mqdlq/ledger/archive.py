@@ -109,7 +109,7 @@ class Archive(Repository):
     def digests(self, run_id: str) -> dict[int, str]:
         """Return the digests of a run's copies by message id."""
         query = select(archive.c.message_id, archive.c.digest).where(archive.c.run_id == run_id)
-        return {row["message_id"]: row["digest"] for row in self._all(query)}
+        return self._map(query)
 
     def locations(self, run_id: str) -> list[str]:
         """Return where a run's copies are, oldest first."""
@@ -136,14 +136,9 @@ class Archive(Repository):
                 *(messages.c.message_key, messages.c.occurrence),
                 *(prunes.c.at.label("pruned_at"), prunes.c.policy.label("pruned_by")),
             )
-            .join(runs, runs.c.run_id == archive.c.run_id)
-            .join(messages, messages.c.message_id == archive.c.message_id)
-            .outerjoin(
-                pruned_copies,
-                (pruned_copies.c.run_id == archive.c.run_id)
-                & (pruned_copies.c.message_id == archive.c.message_id),
+            .select_from(
+                archive.join(runs).join(messages).outerjoin(pruned_copies).outerjoin(prunes)
             )
-            .outerjoin(prunes, prunes.c.prune_id == pruned_copies.c.prune_id)
             .order_by(archive.c.at, archive.c.location, archive.c.message_id)
         )
         if handler:
@@ -156,23 +151,16 @@ class Archive(Repository):
         narrowed = [query.where(messages.c.message_key.in_(some)) for some in in_parts(keys)]
         rows = [row for each in narrowed or [query] for row in self._all(each)]
         run_ids = {row["run_id"] for row in rows}
-        moves, repaired = self._moves(run_ids), self._repaired(run_ids)
+        moves, repaired = self._moves(run_ids), {one: self.repairs(one) for one in run_ids}
         copies = [
             ArchivedCopy(
                 **row,
                 **moves.get((row["run_id"], row["message_id"]), {}),
-                repair=repaired.get((row["run_id"], row["message_id"])),
+                repair=repaired[row["run_id"]].get(row["message_id"]),
             )
             for row in rows
         ]
         return sorted(copies, key=lambda copy: (copy.at, copy.location))
-
-    def _repaired(self, run_ids: Collection[str]) -> dict[CopyId, MessageRepair]:
-        return {
-            (run_id, message_id): repair
-            for run_id in run_ids
-            for message_id, repair in self.repairs(run_id).items()
-        }
 
     def _moves(self, run_ids: Collection[str]) -> dict[CopyId, dict[str, Any]]:
         """Return by copy the state of the attempt to move its message; a confirmed one wins.
@@ -227,7 +215,6 @@ class Restorations(Repository):
             connection.execute(insert(restoration_states), _rows(new.restoration_id, selected))
 
     def get(self, restoration_id: str) -> Restoration | None:
-        """Return a restoration, or None."""
         query = select(restorations).where(restorations.c.restoration_id == restoration_id)
         return self._one(Restoration, query)
 

@@ -114,7 +114,7 @@ class Attempts(Repository):
             )
             .distinct()
         )
-        return int(self._values(select(func.count()).select_from(made.subquery()))[0])
+        return self._count(select(func.count()).select_from(made.subquery()))
 
     def made(self, run: Run) -> dict[int, tuple[int, datetime]]:
         """Return by message id how many attempts count, and when the last of them was made.

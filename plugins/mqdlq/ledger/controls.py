@@ -307,7 +307,7 @@ class Ramps(Repository):
         """Count the messages of a subject that moved, or may have moved, after an attempt."""
         is_moved = attempts.c.state.in_(_MAY_HAVE_MOVED)
         number = select(func.count(attempts.c.message_id.distinct())).select_from(attempts)
-        return int(self._values(_of_subject(number, subject, after, is_moved))[0])
+        return self._count(_of_subject(number, subject, after, is_moved))
 
     def last_moved_at(self, subject: Subject) -> datetime | None:
         """Return when a message of a subject moved last, None if none did."""
@@ -327,7 +327,7 @@ class Ramps(Repository):
         failed = (attempts.c.state == AttemptState.FAILED) & attempts.c.mqrc.not_in(but)
         number = select(func.count()).select_from(attempts)
         query = _of_subject(number, subject, max(after, last[0] or 0), failed)
-        return int(self._values(query)[0])
+        return self._count(query)
 
     def moves_of(self, message_ids: Iterable[int]) -> Iterator[tuple[Subject, int, int]]:
         """Yield the confirmed attempts by cause on these messages.

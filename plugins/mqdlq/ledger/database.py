@@ -98,6 +98,9 @@ class Repository:
         row = self._first(query)
         return kind(**row) if row else None
 
+    def _count(self, query: Select[Any]) -> int:
+        return int(self._values(query)[0])
+
     def _moment(self, query: Select[Any]) -> datetime | None:
         return next(iter(self._values(query.limit(1))), None)
 
@@ -123,7 +126,6 @@ class Repository:
 
 
 def add(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows, if there are any."""
     if rows:
         connection.execute(insert(table), rows)
 

@@ -83,7 +83,7 @@ class Outcomes(Repository):
         query = select(func.count()).where(
             outcomes.c.run_id == run_id, outcomes.c.why == Why.NO_ARCHIVE_COPY()
         )
-        return int(next(iter(self._values(query))))
+        return self._count(query)
 
     def quarantine_forwards(self, run_id: str) -> dict[int, str]:
         """Return the messages that a run forwarded to a quarantine queue, with that queue."""

@@ -175,7 +175,6 @@ class Holds(Repository):
         return self._map(query.join(held, held.c.run_id == snapshots.c.run_id))
 
     def covered(self, hold: Hold) -> Held:
-        """Count what a hold covers."""
         with self._engine.connect() as connection:
             kept = [row.run_id for row in connection.execute(_covered(hold))]
             is_gone = pruned_runs.c.run_id.in_(kept)

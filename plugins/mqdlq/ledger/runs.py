@@ -39,7 +39,6 @@ class Runs(Repository):
         self._add(runs, asdict(run))
 
     def get(self, run_id: str) -> Run | None:
-        """Return a run, or None."""
         return self._one(Run, select(runs).where(runs.c.run_id == run_id))
 
     def latest(self) -> Run | None:
@@ -60,7 +59,6 @@ class Runs(Repository):
         return [(row.pop("at"), Failure(**row)) for row in rows]
 
     def record_look(self, run_id: str, look: Look) -> None:
-        """Record what a run saw."""
         self._add(looks, {"run_id": run_id, **asdict(look)})
 
     def last_look(self, run_id: str) -> Look | None:
@@ -75,7 +73,7 @@ class Runs(Repository):
         """
         query = (
             select(looks.c.at, sightings.c.run_id)
-            .join(runs, runs.c.run_id == looks.c.run_id)
+            .join_from(looks, runs)
             .outerjoin(sightings, sightings.c.run_id == looks.c.run_id)
             .where(runs.c.handler == handler, runs.c.run_id != but, looks.c.is_work)
             .order_by(looks.c.at.desc())
@@ -84,7 +82,6 @@ class Runs(Repository):
         return row["at"] if row and row["run_id"] is None else None
 
     def record_pass(self, run_id: str, started_at: datetime) -> None:
-        """Record that a pass of a run begins."""
         self._add(passes, {"run_id": run_id, "started_at": started_at})
 
     def last_pass(self, run: Run) -> datetime | None:
@@ -101,7 +98,7 @@ class Runs(Repository):
         """
         query = (
             select(runs, passes.c.started_at.label("began"))
-            .join(passes, runs.c.run_id == passes.c.run_id)
+            .join_from(runs, passes)
             .where(runs.c.queue_manager == queue_manager, runs.c.state_queue == state_queue)
             .order_by(passes.c.seq.desc())
         )
@@ -145,8 +142,7 @@ def before_the_start() -> ColumnElement[bool]:
 
 def last_pass_of(is_counted: ColumnElement[bool]) -> Select[Any]:
     """Return the query for when the last pass began of the runs that a condition counts."""
-    passed = select(func.max(passes.c.started_at)).join(runs, runs.c.run_id == passes.c.run_id)
-    return passed.where(is_counted)
+    return select(func.max(passes.c.started_at)).join(runs).where(is_counted)
 
 
 def whole_runs_before(query: Select[Any], run: Run) -> Select[Any]:
@@ -193,7 +189,6 @@ class Alerts(Repository):
         return set(self._values(query))
 
     def lasting(self, run_id: str) -> set[str]:
-        """Return the events that last after a run."""
         query = select(alerts.c.event).where(alerts.c.run_id == run_id, ~alerts.c.is_sent)
         return set(self._values(query))
 
@@ -306,7 +301,7 @@ class Accounts(Repository):
                 sightings.c.at,
                 sightings.c.next_pass_at,
             )
-            .join(runs, runs.c.run_id == sightings.c.run_id)
+            .join_from(sightings, runs)
             .where(is_on_queue(queue_manager, queue), ~runs.c.dry_run, runs.c.message_keys == ())
             .order_by(sightings.c.at.desc())
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -67,14 +67,12 @@ class Snapshots(Repository):
         self._add(snapshots, asdict(snapshot))
 
     def of_run(self, run_id: str) -> TakenSnapshot | None:
-        """Return a run's snapshot, or None."""
         return self._one(TakenSnapshot, taken_snapshots().where(snapshots.c.run_id == run_id))
 
     def not_settled(self) -> dict[str, str]:
         """Return the snapshots of runs that have not made their last browse: id to run id."""
-        settled = select(sightings.c.run_id)
-        query = select(snapshots).where(snapshots.c.run_id.not_in(settled))
-        return {row["snapshot_id"]: row["run_id"] for row in self._all(query)}
+        is_open = snapshots.c.run_id.not_in(select(sightings.c.run_id))
+        return self._map(select(snapshots.c.snapshot_id, snapshots.c.run_id).where(is_open))
 
     def taken_between(
         self, queue_manager: str, queue: str, start: datetime, end: datetime
@@ -85,7 +83,7 @@ class Snapshots(Repository):
         """
         query = (
             taken_snapshots()
-            .join(runs, runs.c.run_id == snapshots.c.run_id)
+            .join(runs)
             .where(
                 is_on_queue(queue_manager, queue),
                 runs.c.run_type != "backfill",
@@ -101,16 +99,9 @@ class Snapshots(Repository):
 
         A snapshot for named messages does not count: it has no current row of other messages.
         """
-        query = (
-            select(func.max(snapshots.c.taken_at))
-            .join(runs, runs.c.run_id == snapshots.c.run_id)
-            .where(
-                is_beside(run),
-                runs.c.message_keys == (),
-                snapshots.c.settled == 0,
-            )
-        )
-        return self._moment(query)
+        is_complete = (runs.c.message_keys == ()) & (snapshots.c.settled == 0)
+        query = select(func.max(snapshots.c.taken_at)).join(runs)
+        return self._moment(query.where(is_beside(run), is_complete))
 
     def record_pruned(self, snapshot_ids: Iterable[str], at: datetime) -> None:
         """Record snapshots as pruned, before they are; a recorded one stays as it is."""
@@ -163,7 +154,7 @@ class Snapshots(Repository):
         return [one for one in found if one.messages > one.settled]
 
     def _causes_beyond(self, run_id: str, earlier: Select[Any]) -> list[CountedCause]:
-        known = {(row["reason"], row["cause_id"]) for row in self._all(earlier)}
+        known = {(row.reason, row.cause_id) for row in self._rows(earlier)}
         reasons = {reason for reason, _ in known}
 
         def is_new(cause: Cause) -> bool:
@@ -201,17 +192,7 @@ def taken_snapshots() -> Select[Any]:
 
 def _met_causes() -> Select[Any]:
     """Select the causes that runs met, each once."""
-    columns = select(causes.c.reason, causes.c.cause_id)
-    return columns.join(runs, runs.c.run_id == causes.c.run_id).distinct()
-
-
-@dataclass(frozen=True, slots=True)
-class NewlySettled:
-    """A message that a run has settled; `needs_carry`: only for runs that carry attempts on."""
-
-    message_id: int
-    needs_carry: bool
-    settled: Ending
+    return select(causes.c.reason, causes.c.cause_id).join(runs).distinct()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +216,17 @@ class SettledMessage(NamedTuple):
 class SettledMessages(Repository):
     """Messages that runs have settled, in lots of messages settled in the same way."""
 
-    def record(self, run_id: str, snapshot_id: str, found: Iterable[NewlySettled]) -> None:
-        """Record the messages that a run has settled; the second call for a run does nothing."""
+    def record(
+        self, run_id: str, snapshot_id: str, found: Iterable[tuple[int, bool, Ending]]
+    ) -> None:
+        """Record the messages that a run has settled, (message_id, needs_carry, ending) each.
+
+        `needs_carry`: they are settled for runs that carry attempts on only. The second call for a
+        run does nothing.
+        """
         lots: dict[tuple[bool, Ending], list[int]] = {}
-        for one in found:
-            lots.setdefault((one.needs_carry, one.settled), []).append(one.message_id)
+        for message_id, needs_carry, ending in found:
+            lots.setdefault((needs_carry, ending), []).append(message_id)
         with in_turn(self._engine) as connection:  # it reads first: SQLite would not let it wait
             known = select(settled_lots.c.run_id).where(settled_lots.c.run_id == run_id).limit(1)
             if connection.execute(known).first() is not None:
@@ -261,10 +248,11 @@ class SettledMessages(Repository):
         since = Snapshots(self._engine).last_complete(run)
         if since is None or run.has_given_action:
             return []
+        how = columns_of(settled_lots, Ending)
         query = (
-            select(settled_lots)
-            .join(runs, runs.c.run_id == settled_lots.c.run_id)
-            .join(snapshots, snapshots.c.run_id == runs.c.run_id)
+            select(settled_lots.c.lot_id, settled_lots.c.snapshot_id, *how)
+            .join(runs)
+            .join(snapshots)
             .where(
                 is_beside(run),
                 runs.c.rules_digest == run.rules_digest,
@@ -276,11 +264,8 @@ class SettledMessages(Repository):
         )
         if not run.carry_attempts:
             query = query.where(~settled_lots.c.needs_carry)
-        names = [field.name for field in fields(Ending)]
-        return [
-            SettledLot(row["lot_id"], row["snapshot_id"], Ending(*(row[name] for name in names)))
-            for row in self._all(query)
-        ]
+        found = self._rows(query)
+        return [SettledLot(lot, snapshot_id, Ending(*how)) for lot, snapshot_id, *how in found]
 
     def of_lot(self, lot: SettledLot) -> Iterator[list[SettledMessage]]:
         """Yield the messages of a lot that have not departed since, some thousands at a time."""
@@ -291,7 +276,7 @@ class SettledMessages(Repository):
                 messages.c.occurrence,
                 settled_messages.c.lot_id,
             )
-            .join(messages, messages.c.message_id == settled_messages.c.message_id)
+            .join_from(settled_messages, messages)
             .where(settled_messages.c.lot_id == lot.lot_id, ~has_departed(messages.c.message_id))
         )
         with self._stream(query) as rows:
@@ -338,14 +323,6 @@ Place = tuple[bytes, int]  # a message key and its occurrence
 Known = Mapping[Place, tuple[int | None, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenQuestion:
-    """The DAG run whose plan waits for an approval, and how many messages its snapshot has."""
-
-    dag_run_id: str
-    messages: int
-
-
 class Plans(Repository):
     """Accepted plans, and the approvals that were asked for them."""
 
@@ -383,7 +360,6 @@ class Plans(Repository):
                 connection.execute(insert(run_messages), listed)
 
     def of_run(self, run_id: str) -> AcceptedPlan | None:
-        """Return a run's plan, or None."""
         return self._one(AcceptedPlan, select(plans).where(plans.c.run_id == run_id))
 
     def other_runs_with(self, plan_id: str, run_id: str) -> list[str]:
@@ -406,16 +382,15 @@ class Plans(Repository):
         query = select(*columns_of(approvals, Approval)).where(approvals.c.run_id == run_id)
         return self._one(Approval, query.order_by(approvals.c.seq.desc()))
 
-    def open_question(self, run: Run) -> OpenQuestion | None:
+    def open_question(self, run: Run) -> tuple[str, int] | None:
         """Return what another run of the handler asked last, by these rules, if it is unanswered.
 
-        Only runs count that act on the whole of this run's queue. Airflow knows whether anybody
-        still waits for the answer.
+        Returns the DAG run, and how many messages its snapshot has. Only runs count that act on the
+        whole of this run's queue. Airflow knows whether anybody still waits for the answer.
         """
         query = (
             select(approvals.c.decision, runs.c.dag_run_id, snapshots.c.messages)
-            .join(runs, runs.c.run_id == approvals.c.run_id)
-            .join(snapshots, snapshots.c.run_id == approvals.c.run_id)
+            .select_from(approvals.join(runs).join(snapshots, snapshots.c.run_id == runs.c.run_id))
             .where(
                 is_beside(run),
                 runs.c.handler == run.handler,
@@ -427,7 +402,7 @@ class Plans(Repository):
         row = self._first(query)
         if row is None or row["decision"] != "asked":
             return None
-        return OpenQuestion(row["dag_run_id"], row["messages"])
+        return row["dag_run_id"], row["messages"]
 
     def count_open_questions(self, run: Run, since: datetime) -> int:
         """Count the other runs of the handler on this queue whose last question is unanswered.
@@ -436,14 +411,14 @@ class Plans(Repository):
         """
         newest = (
             select(func.max(approvals.c.seq))
-            .join(runs, runs.c.run_id == approvals.c.run_id)
+            .join(runs)
             .where(is_beside(run), runs.c.handler == run.handler)
             .group_by(approvals.c.run_id)
         )
         query = select(func.count()).where(
             approvals.c.seq.in_(newest), approvals.c.decision == "asked", approvals.c.at >= since
         )
-        return int(next(iter(self._values(query))))
+        return self._count(query)
 
 
 class _Occurrences:

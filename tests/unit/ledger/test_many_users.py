@@ -17,7 +17,6 @@ from mqdlq.failures import Failure
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
-from mqdlq.ledger.snapshots import NewlySettled
 from mqdlq.ledger.tables.messages import Ending
 from mqdlq.model import Outcome
 from tests.support.postgresql import running_server
@@ -93,9 +92,7 @@ def test_messages_are_settled_while_others_write(ledger_url: str) -> None:
                 writing.join(0.2)
 
         event.listen(ledger.engine, "before_cursor_execute", meanwhile)
-        ledger.settled.record(
-            "r1", "s1", [NewlySettled(message_id, needs_carry=False, settled=settled)]
-        )
+        ledger.settled.record("r1", "s1", [(message_id, False, settled)])
         writing.join()
 
         assert other.runs.failures("r2") == [(NOON, failure)]

@@ -11,7 +11,6 @@ from sqlalchemy import text
 
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.database import connect_to
-from mqdlq.ledger.snapshots import NewlySettled
 from mqdlq.ledger.tables.messages import Ending, Learned
 from mqdlq.model import AttemptState, Outcome
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, attempt, outcome, run
@@ -22,7 +21,7 @@ LEFT = Ending(0, "", "", "", Outcome.UNMATCHED)
 def test_the_outcomes_of_settled_messages_are_counted_with_the_others(ledger_url: str) -> None:
     with open_ledger(ledger_url) as ledger:
         first, second = accept(ledger, run(), KEY, OTHER_KEY)
-        ledger.settled.record("r1", "s1", [NewlySettled(second, needs_carry=False, settled=LEFT)])
+        ledger.settled.record("r1", "s1", [(second, False, LEFT)])
         ledger.outcomes.add("r1", [outcome(first), outcome(second, Outcome.UNMATCHED)])
         ledger.settled.book("r1", {LEFT: 3, Ending(1, "", "", "", Outcome.EXHAUSTED): 2}, (), NOON)
 

@@ -21,7 +21,6 @@ from mqdlq.lake import settled_rows, snapshot_rows
 from mqdlq.lake.schema import SETTLED
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader
-from mqdlq.ledger.snapshots import NewlySettled
 from mqdlq.ledger.tables.messages import Ending, OutcomeFact
 from mqdlq.ledger.tables.runs import Run
 from mqdlq.model import Action, Disposition, Outcome
@@ -107,8 +106,10 @@ class UntouchedMessages:
 
 def newly_settled(
     items: Iterable[WorkItem], outcomes: BrowseOrderReader[OutcomeFact | None], run: Run
-) -> Iterator[NewlySettled]:
+) -> Iterator[tuple[int, bool, Ending]]:
     """Yield the messages that later runs may skip while the rules stay the same.
+
+    They are (message_id, whether only for runs that carry attempts on, ending).
 
     A message may have been tried before it reached an IGNORE or exhausted its rules. A run that
     counts attempts from zero tries such a message again.
@@ -124,7 +125,7 @@ def newly_settled(
             continue
         if run.carry_attempts or not needs_carry:
             settled = Ending(fact.rule, fact.action, fact.target_q, fact.target_q_mgr, fact.outcome)
-            yield NewlySettled(item.message.message_id, needs_carry, settled)
+            yield item.message.message_id, needs_carry, settled
 
 
 def read_message_keys(location: str) -> Iterator[bytes]:

@@ -256,14 +256,11 @@ def _find_watch(run: Run, sensing: SenseResources) -> Watch:
     follows = bool(sensing.options.follows)
     is_asked_for = sensing.is_watched or (run.run_type in REQUESTED_RUN_TYPES and not follows)
     asked = None if is_asked_for else sensing.ledger.plans.open_question(run)
-    if asked is None or not sensing.awaits_approval(asked.dag_run_id):
+    if asked is None or not sensing.awaits_approval(asked[0]):
         return find_watch(run, sensing.ledger, sensing.handler.rescan_interval, follows=follows)
-    sensing.log.info(
-        "%s waits for an approval of its plan for %d messages",
-        asked.dag_run_id,
-        asked.messages,
-    )
-    return Watch(asked.messages)
+    dag_run_id, messages = asked
+    sensing.log.info("%s waits for an approval of its plan for %d messages", dag_run_id, messages)
+    return Watch(messages)
 
 
 def _describe_wait(step: WaitForMessages, sensing: SenseResources) -> str:
