@@ -259,7 +259,7 @@ class Messages(Repository):
         others = run_messages.alias()
         earlier = (
             select(others.c.run_id)
-            .join(runs)
+            .join_from(others, runs)
             .where(
                 others.c.message_id == run_messages.c.message_id,
                 runs.c.started_at < run.started_at,
@@ -267,7 +267,7 @@ class Messages(Repository):
         )
         query = (
             select(messages.c.message_id)
-            .join(run_messages)
+            .join_from(messages, run_messages)
             .where(
                 run_messages.c.run_id == run.run_id, messages.c.residence == 0, ~earlier.exists()
             )

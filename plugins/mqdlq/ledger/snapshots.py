@@ -251,8 +251,7 @@ class SettledMessages(Repository):
         how = columns_of(settled_lots, Ending)
         query = (
             select(settled_lots.c.lot_id, settled_lots.c.snapshot_id, *how)
-            .join(runs)
-            .join(snapshots)
+            .select_from(settled_lots.join(runs).join(snapshots))
             .where(
                 is_beside(run),
                 runs.c.rules_digest == run.rules_digest,
