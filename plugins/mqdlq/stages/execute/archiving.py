@@ -57,20 +57,12 @@ def archive_messages(
     at = execution.clock()
     steady: dict[int, str] = {}
     changes: list[MessageRepair] = []
-    made = islice(_browse_copies(work, cursor, wanted, changes), number)
-    copies = _collect_steady_digests(made, steady)
+    copies = islice(_browse_copies(work, cursor, wanted, changes, steady), number)
     location, digests = write_copies(execution.lake_root, run.run_id, name_of_copies(at), copies)
     ledger.archive.record(run.run_id, location, digests, at, changes)
     why = "delivered repaired" if run.repair else "discarded"
     execution.log.info("%d messages to be %s are archived and read back", len(digests), why)
     return copied | steady
-
-
-def _collect_steady_digests(copies: Iterator[Copy], steady: dict[int, str]) -> Iterator[Copy]:
-    """Yield the copies unchanged, and store their steady digests in `steady`."""
-    for copy in copies:
-        steady[copy.message_id] = copy.steady_digest
-        yield copy
 
 
 def read_recorded_copies(execution: Execution, recorded: Mapping[int, str]) -> dict[int, str]:
@@ -97,9 +89,13 @@ def read_recorded_copies(execution: Execution, recorded: Mapping[int, str]) -> d
 
 
 def _browse_copies(
-    work: WorkList, cursor: BrowseCursor, wanted: set[int], changes: list[MessageRepair]
+    work: WorkList,
+    cursor: BrowseCursor,
+    wanted: set[int],
+    changes: list[MessageRepair],
+    steady: dict[int, str],
 ) -> Iterator[Copy]:
-    """Yield copies of the wanted messages; add the changes of messages to be repaired.
+    """Yield copies of the wanted messages; add the changes and the steady digests of the copies.
 
     Changes without a refusal are added with the copy. If another application holds the message in
     the meantime, there are neither, and the next pass tries again.
@@ -121,7 +117,9 @@ def _browse_copies(
             continue
         if item.changes is not None:
             changes.append(item.changes)
-        yield Copy(item.message.message_id, *whole)
+        copy = Copy(item.message.message_id, *whole)
+        steady[copy.message_id] = copy.steady_digest
+        yield copy
 
 
 def _browse_whole(browsed: BrowsedMessage, cursor: BrowseCursor) -> tuple[bytes, bytes] | None:
