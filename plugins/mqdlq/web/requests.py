@@ -13,10 +13,9 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from fastapi import Depends
 
 from mqdlq import directories
-from mqdlq.airflow.hooks import connections as ledger_hook
-from mqdlq.airflow.hooks.connections import payload_keys as keys_of_connection
+from mqdlq.airflow.hooks import connections
 from mqdlq.errors import MqDlqError
-from mqdlq.handlers import load_handler
+from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, open_impatiently
 from mqdlq.tools.acting import Sources
 from mqdlq.web.access import HandlerDep
@@ -39,13 +38,13 @@ def ledger() -> Ledger:
 
 def _ledger_url() -> str:
     """Return the URL that tasks find, without the API that only tasks have."""
-    if any(os.environ.get(name) for name in ledger_hook.IN_ENVIRONMENT):
+    if any(os.environ.get(name) for name in connections.IN_ENVIRONMENT):
         return directories.ledger_url()
     try:
-        found = Connection.get_connection_from_secrets(ledger_hook.CONNECTION)
+        found = Connection.get_connection_from_secrets(connections.CONNECTION)
     except AirflowNotFoundException:
         return directories.ledger_url()
-    return ledger_hook.url_of(found)
+    return connections.url_of(found)
 
 
 @cache
@@ -62,15 +61,21 @@ def wall_clock() -> Clock:
     return lambda: datetime.now(UTC)  # noqa: TID251 (a request is an entry point)
 
 
+def configuration(handler: str) -> Handler | None:
+    """Return the configuration of a handler, None if its file is not here or not valid."""
+    try:
+        return load_handler(handler)
+    except MqDlqError:
+        return None
+
+
 def body_connection(handler: HandlerDep) -> str | None:
     """Return the connection whose readers may see bodies of the handler in the path.
 
     None if the api-server does not have the handler's file: then all connections must be readable.
     """
-    try:
-        return load_handler(handler.name).connection
-    except MqDlqError:
-        return None
+    found = configuration(handler.name)
+    return found.connection if found is not None else None
 
 
 def payload_keys(handler: str) -> dict[str, bytes]:
@@ -78,11 +83,8 @@ def payload_keys(handler: str) -> dict[str, bytes]:
 
     Raises ConnectionSettingsError if the connection with the keys is missing or has none.
     """
-    try:
-        conn_id = load_handler(handler).payload_key
-    except MqDlqError:
-        return {}
-    return keys_of_connection(conn_id)
+    found = configuration(handler)
+    return connections.payload_keys(found.payload_key if found is not None else None)
 
 
 LedgerDep = Annotated[Ledger, Depends(ledger)]
