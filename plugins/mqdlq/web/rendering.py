@@ -19,7 +19,7 @@ from jinja2 import Environment
 from mqdlq.errors import MqDlqError
 from mqdlq.model import Verdict
 from mqdlq.reading.page_paths import MOUNT, Paths
-from mqdlq.reading.report.components import COMPONENTS, component_environment
+from mqdlq.reading.report.html_report import COMPONENTS, component_environment
 from mqdlq.words import VERDICTS
 
 TEMPLATES: Final = Path(__file__).with_name("templates")

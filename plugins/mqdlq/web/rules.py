@@ -166,11 +166,11 @@ def used_rules(
     newest = in_use.newest_runs(*table, MOST_ATTEMPTED)
     succeeded: Counter[int] = Counter()
     reasons: dict[int, Counter[int]] = defaultdict(Counter)
-    for one in in_use.attempts(newest):
-        if one.state is AttemptState.CONFIRMED:
-            succeeded[one.rule] += one.attempts
+    for (rule, state, mqrc), number in in_use.attempts(newest).items():
+        if state is AttemptState.CONFIRMED:
+            succeeded[rule] += number
         else:
-            reasons[one.rule][one.mqrc] += one.attempts
+            reasons[rule][mqrc] += number
     by_rule: dict[int, list[RuleUse]] = defaultdict(list)
     for use in uses:
         by_rule[use.rule].append(use)

@@ -30,9 +30,14 @@ from mqdlq.reading.filters import (
     choice,
 )
 from mqdlq.reading.outcome_files import FORMS, outcome_file
-from mqdlq.reading.report.components import account_bar, lanes, segments
 from mqdlq.reading.report.files import read_ended_report, written_stages
-from mqdlq.reading.report.html_report import render_html, security_policy
+from mqdlq.reading.report.html_report import (
+    account_bar,
+    lanes,
+    render_html,
+    security_policy,
+    segments,
+)
 from mqdlq.reading.report.records import Report
 from mqdlq.reading.run import read_sources
 from mqdlq.reading.run_messages import Message, MessageList

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,15 +41,6 @@ class RuleUse(NamedTuple):
     rule: int
     outcome: Outcome
     messages: int
-
-
-class RuleAttempt(NamedTuple):
-    """How many attempts of a rule succeeded or failed in some runs."""
-
-    rule: int
-    state: AttemptState
-    mqrc: int
-    attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +154,16 @@ class RulesInUse(Repository):
             chosen.append(row["run_id"])
         return chosen
 
-    def attempts(self, run_ids: Collection[str]) -> list[RuleAttempt]:
-        """Count the attempts of the rules in these runs that succeeded or failed."""
+    def attempts(self, run_ids: Collection[str]) -> Counter[tuple[int, AttemptState, int]]:
+        """Count the attempts in these runs that succeeded or failed: by rule, state and reason."""
         kinds = (attempts.c.rule, attempts.c.state, attempts.c.mqrc)
         ended = attempts.c.state.in_((AttemptState.CONFIRMED, AttemptState.FAILED))
         query = select(*kinds, func.count().label("number")).where(ended).group_by(*kinds)
-        found: dict[tuple[int, AttemptState, int], int] = {}
+        found: Counter[tuple[int, AttemptState, int]] = Counter()
         for some in in_parts(run_ids):
             for row in self._all(query.where(attempts.c.run_id.in_(some))):
-                key = (row["rule"], row["state"], row["mqrc"])
-                found[key] = found.get(key, 0) + int(row["number"])
-        return [RuleAttempt(*key, number) for key, number in sorted(found.items())]
+                found[row["rule"], row["state"], row["mqrc"]] += int(row["number"])
+        return found
 
     def _last_run(self, handler: str, since: datetime, until: datetime | None) -> dict[str, Any]:
         within = [*_of(handler), runs.c.started_at >= since]

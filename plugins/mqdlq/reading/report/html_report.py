@@ -1,31 +1,222 @@
 """Render a report as one self-contained HTML page.
 
 The page has no script and loads nothing; its Content-Security-Policy forbids both. Text from a
-message is escaped twice: `wording.visible` makes it visible, then the template escapes it.
+message is escaped twice: `words.visible` makes it visible, then the template escapes it. Drawings
+are stretched to the width of the page, so they consist of rectangles.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from jinja2 import Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from mqdlq import words
+from mqdlq.constants import reason_text
+from mqdlq.controls.evidence.report import evidence_in_words
+from mqdlq.controls.loops.round_trips import return_in_words
+from mqdlq.controls.ramp.report import ramp_in_words
+from mqdlq.controls.repair.changes import repair_in_words
+from mqdlq.ledger.reading.run_messages import AttemptCount
+from mqdlq.model import AttemptState, Outcome
+from mqdlq.reading import run
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.components import (
-    COMPONENTS,
-    account_bar,
-    component_environment,
-    lanes,
-)
-from mqdlq.reading.report.records import Report
-from mqdlq.reading.run import control_lines
+from mqdlq.reading.report import commands, expiry, needs_attention
+from mqdlq.reading.report.records import Account, Report, RuleRow
+from mqdlq.reading.run import BINS, control_lines
 from mqdlq.words import VERDICTS
+
+WIDTH: Final = 1000.0
+HALF: Final = 20.0
+"""The height of a lane above its base line, and below."""
+
+MISSING: Final = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a bar: an outcome or "missing", its number, its beginning and its length."""
+
+    what: str
+    messages: int
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Attempts in one period: successful ones are above the base line, others below it."""
+
+    state: AttemptState
+    attempts: int
+    at: datetime
+    x: float
+    width: float
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The attempts of one rule on one target."""
+
+    first: AttemptCount
+    succeeded: int
+    other: int
+    columns: tuple[Column, ...]
+
+
+def segments(counts: Mapping[Outcome, int], total: int, missing: int = 0) -> tuple[Segment, ...]:
+    return tuple(_segments([(o.value, n) for o, n in counts.items()] + [(MISSING, missing)], total))
+
+
+def _segments(parts: Sequence[tuple[str, int]], total: int) -> Iterator[Segment]:
+    x = 0.0
+    for what, messages in parts:
+        if messages > 0:
+            width = WIDTH * messages / total
+            yield Segment(what, messages, round(x, 2), round(width, 2))
+            x += width
+
+
+def account_bar(account: Account) -> tuple[Segment, ...]:
+    """Lay out the account: every outcome of the selected messages, and messages without one."""
+    total = max(account.messages, account.booked) - account.not_selected
+    return segments(account.outcomes, total, account.messages - account.booked)
+
+
+def rule_bar(row: RuleRow, longest: int) -> tuple[Segment, ...]:
+    return segments({row.outcome: row.messages}, longest)
+
+
+def lanes(points: Sequence[AttemptCount]) -> tuple[Lane, ...]:
+    """Draw attempts over the time from the first to the last of them, a lane to a rule's target."""
+    if not points:
+        return ()
+    start = min(point.at for point in points)
+    whole = (max(point.at for point in points) - start).total_seconds() or 1.0
+    grouped: dict[tuple[object, ...], list[AttemptCount]] = defaultdict(list)
+    for point in points:
+        grouped[point.rule, point.action, point.target_q, point.target_q_mgr].append(point)
+    tallest = max(_heights(members, start, whole) for members in grouped.values())
+    return tuple(_lane(members, start, whole, tallest) for members in grouped.values())
+
+
+def _place(point: AttemptCount, start: datetime, whole: float) -> tuple[int, bool]:
+    stretch = int((point.at - start).total_seconds() / whole * (BINS - 1))
+    return stretch, point.state is AttemptState.CONFIRMED
+
+
+def _heights(points: Sequence[AttemptCount], start: datetime, whole: float) -> int:
+    heights: dict[tuple[int, bool], int] = defaultdict(int)
+    for point in points:
+        heights[_place(point, start, whole)] += point.attempts
+    return max(heights.values())
+
+
+def _lane(points: Sequence[AttemptCount], start: datetime, whole: float, tallest: int) -> Lane:
+    filled: dict[tuple[int, bool], float] = defaultdict(float)
+    columns = []
+    for point in points:
+        stretch, succeeded = place = _place(point, start, whole)
+        height = HALF * point.attempts / tallest
+        y = HALF - filled[place] - height if succeeded else HALF + filled[place]
+        filled[place] += height
+        step = WIDTH / BINS
+        columns.append(
+            Column(
+                point.state,
+                point.attempts,
+                point.at,
+                round(stretch * step, 2),
+                round(step * 0.8, 2),
+                round(y, 2),
+                round(height, 2),
+            )
+        )
+    good = sum(point.attempts for point in points if point.state is AttemptState.CONFIRMED)
+    return Lane(points[0], good, sum(p.attempts for p in points) - good, tuple(columns))
+
+
+# The Jinja environment of the HTML components, for the report and for other pages.
+#
+# The directory `components` has macros for outcomes, messages, rules, causes and attempts, and
+# `components.css` with the styles that they need.
+
+COMPONENTS: Final = Path(__file__).with_name("components")
+
+
+def component_environment(*directories: Path) -> Environment:
+    """Return an environment that finds templates in these directories and among the components.
+
+    All text is escaped, and a name that is not defined is an error.
+    """
+    environment = Environment(
+        loader=FileSystemLoader([*directories, COMPONENTS]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "visible": words.visible,
+        "moment": words.moment,
+        "span": words.span,
+        "number": "{:,}".format,
+        "outcome": _outcome,
+        "reason": reason_text,
+        "said": _said,
+        "evidence_in_words": evidence_in_words,
+        "ramp_in_words": ramp_in_words,
+        "repair_in_words": repair_in_words,
+        "return_in_words": return_in_words,
+    }
+    environment.globals |= {
+        "act_address": commands.act_address,
+        "classes": words.CLASSES,
+        "period": words.period,
+        "place": words.place,
+        "destination_of": words.destination_of,
+        "target": words.target,
+        "count": words.count,
+        "not_selected": words.not_selected,
+        "untouched_in_words": words.untouched_in_words,
+        "expiry_in_words": expiry.expiry_in_words,
+        "expired_in_words": expiry.expired_in_words,
+        "learned_in_words": words.learned_in_words,
+        "failed_in_words": run.failed_in_words,
+        "states": words.STATES,
+        "origin_in_words": needs_attention.origin_in_words,
+        "tried_in_words": needs_attention.tried_in_words,
+        "destination_in_words": needs_attention.destination_in_words,
+        "segments": segments,
+        "rule_bar": rule_bar,
+        "half": HALF,
+    }
+    return environment
+
+
+def _outcome(value: Outcome | str | None) -> str:
+    """Return an outcome in words, also one by its value in the ledger."""
+    return words.outcome_in_words(Outcome(value) if isinstance(value, str) else value)
+
+
+def _said(what: str) -> str:
+    """Return what a segment of a bar counts, in words."""
+    return words.outcome_in_words(None if what == MISSING else Outcome(what))
+
+
+# The page.
 
 MOST_GROUPS: Final = 60
 MOST_MESSAGES: Final = 100

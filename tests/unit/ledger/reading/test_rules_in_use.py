@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.reading.rules import RuleAttempt, RuleUse, TablePeriod
+from mqdlq.ledger.reading.rules import RuleUse, TablePeriod
 from mqdlq.ledger.tables.messages import Ending
 from mqdlq.ledger.tables.retention import Prune
 from mqdlq.ledger.tables.runs import RecordedVerdict, Sighting, TakenSnapshot
@@ -118,7 +118,7 @@ def test_attempts_that_succeeded_or_failed_are_counted_by_rule(ledger: Ledger) -
         ]
     )
 
-    assert ledger.rules_in_use.attempts(["tried", "r2"]) == [
-        RuleAttempt(1, AttemptState.CONFIRMED, 0, 1),
-        RuleAttempt(1, AttemptState.FAILED, 2053, 1),
-    ]
+    assert ledger.rules_in_use.attempts(["tried", "r2"]) == {
+        (1, AttemptState.CONFIRMED, 0): 1,
+        (1, AttemptState.FAILED, 2053): 1,
+    }

@@ -12,8 +12,8 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.runs import EntryKind, RunFacts, RunFilter
 from mqdlq.ledger.tables.runs import Look, RecordedVerdict, Run
 from mqdlq.model import Outcome
-from mqdlq.reading.report.components import account_bar
 from mqdlq.reading.report.files import write_report
+from mqdlq.reading.report.html_report import account_bar
 from mqdlq.reading.run import read_sources, written_rules
 from mqdlq.reading.run_messages import Message, MessageList
 from mqdlq.tools.acting import Sources
