@@ -7,6 +7,7 @@ import pytest
 
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import (
+    columns_of,
     decide,
     needs_a_dlh,
     plan_hash,
@@ -78,6 +79,22 @@ def test_a_name_ends_where_mqopen_ends_it(name: str | None, target: str) -> None
     (step,) = steps("ACTION(FWD) FWDQ(&REPLYQ)\n", {**ROW, "reply_to_q": name})
 
     assert step.target_q == target
+
+
+def test_steps_know_the_columns_that_their_targets_come_from() -> None:
+    table = parse("ACTION(FWD) FWDQ(&REPLYQ) FWDQM(QM9)\nACTION(RETRY)\nACTION(DISCARD)\n")
+
+    assert columns_of(steps_for(table, {})) == (
+        "dlh_dest_q_mgr_name",
+        "dlh_dest_q_name",
+        "reply_to_q",
+    )
+
+
+def test_a_dead_letter_has_the_steps_of_its_rules_with_their_targets() -> None:
+    row = {"class": "dead_letter", "dlh_reason": 2053, **ROW}
+
+    assert decide(parse("REASON(2053) ACTION(RETRY) RETRY(3)\n"), row) == (RETRY,)
 
 
 def test_every_matching_rule_is_a_step_in_the_order_of_the_table() -> None:
