@@ -230,6 +230,16 @@ Destination = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class RuleAction:
+    """A rule's action on a target; the target is "" if the action has none."""
+
+    rule: int
+    action: str
+    target_q: str
+    target_q_mgr: str
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One matching rule of a message's plan, with its target resolved.
 

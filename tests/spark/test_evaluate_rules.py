@@ -122,9 +122,9 @@ def test_the_counts_in_a_plans_description_add_up(tmp_path: Path) -> None:
         messages=6,
         dispositions={"planned": 4, "unmatched": 1, "unprocessable": 1},
         counts=(
-            StepCount(1, 1, "RETRY", "A", "", 2),
-            StepCount(1, 1, "RETRY", "B", "", 1),
-            StepCount(2, 2, "FWD", "REPLIES", "PARK", 1),
+            StepCount(1, "RETRY", "A", "", 1, 2),
+            StepCount(1, "RETRY", "B", "", 1, 1),
+            StepCount(2, "FWD", "REPLIES", "PARK", 2, 1),
         ),
     )
 

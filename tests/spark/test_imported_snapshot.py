@@ -39,4 +39,4 @@ def test_a_plan_is_made_of_an_imported_snapshot(
     plan = evaluate(directory, plan=lake.plan_directory(str(tmp_path), "rehearsal"))
 
     assert plan.dispositions == {"planned": 2, "unmatched": 1, "unprocessable": 1}
-    assert plan.counts == (StepCount(1, 1, "FWD", "PARKED", "", 2),)
+    assert plan.counts == (StepCount(1, "FWD", "PARKED", "", 1, 2),)

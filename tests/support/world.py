@@ -398,7 +398,7 @@ def _plan_row(row: PlannedMessage) -> dict[str, Any]:
 def _first_steps(rows: Sequence[PlannedMessage]) -> tuple[StepCount, ...]:
     """Count the first steps of a plan, as the evaluation in Spark does."""
     first = (row.steps[0] for row in rows if row.steps)
-    counted = Counter((s.rule, s.rule_line, s.action, s.target_q, s.target_q_mgr) for s in first)
+    counted = Counter((s.rule, s.action, s.target_q, s.target_q_mgr, s.rule_line) for s in first)
     return tuple(StepCount(*step, number) for step, number in sorted(counted.items()))
 
 

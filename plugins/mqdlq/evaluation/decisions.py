@@ -1,7 +1,7 @@
 """Decide the treatment of batches of messages.
 
 The matcher is called once for each distinct value (see `value_masks`), and steps are made once for
-each treatment (see `treatments`). NumPy and Arrow combine codes and bits for all rows of a batch.
+each treatment (see `Treatments`). NumPy and Arrow combine codes and bits for all rows of a batch.
 The code runs in Spark's workers, or in the driver for few messages. Its memory is limited for any
 number of messages.
 """
@@ -299,7 +299,10 @@ class Treatments:
                 disposition, steps, _ = self._rows[number]
                 self._dispositions[disposition.value] += count
                 if steps:
-                    self._settled.append(_first_step(steps[0], count))
+                    first = steps[0]
+                    target = (first.target_q, first.target_q_mgr)
+                    counted = (first.rule, first.action.value, *target, first.rule_line, count)
+                    self._settled.append(StepCount(*counted))
         self._settled = summed(self._settled)
         self._clear()
 
@@ -333,12 +336,6 @@ def _as_row(
         "nearest_rule": nearest or None,
         "digest": bytes.fromhex(treatment_digest(disposition, tuple(steps))),
     }
-
-
-def _first_step(step: Step, messages: int) -> StepCount:
-    return StepCount(
-        step.rule, step.rule_line, step.action.value, step.target_q, step.target_q_mgr, messages
-    )
 
 
 def summed(counts: Iterable[StepCount]) -> list[StepCount]:

@@ -78,7 +78,12 @@ def evaluate(
         lake.start_plan(place)
     receipts = _receipts(messages, part)
     if finished:
-        _check_finished_plan(finished, hash_of(receipts), place)
+        if (found := hash_of(receipts)) != finished.plan_hash:
+            raise LakeError(
+                "MQDLQ-410",
+                f"{place} is a finished plan with hash {finished.plan_hash}, this evaluation has "
+                f"{found}; give it another plan id",
+            )
         _log(f"plan {finished.plan_id} stands already, hash {finished.plan_hash}")
         return finished
     description = PlanDescription(
@@ -94,7 +99,8 @@ def evaluate(
     read = sum(receipt.read for receipt in receipts)
     _check_counts(messages, description, read, lake.count_planned(place))
     lake.finish_plan(place, description)
-    _log(f"plan {description.plan_id}: {_totals(description)}, hash {description.plan_hash}")
+    totals = ", ".join(f"{count} {name}" for name, count in description.dispositions.items())
+    _log(f"plan {description.plan_id}: {totals}, hash {description.plan_hash}")
     _log(f"evaluated in {time.monotonic() - started:.1f} s")
     return description
 
@@ -141,19 +147,6 @@ def _named(snapshots: Sequence[Snapshot]) -> str:
     if len(snapshots) == 1:
         return f"snapshot {snapshots[0].manifest.snapshot_id}"
     return f"{len(snapshots)} snapshots"
-
-
-def _check_finished_plan(finished: PlanDescription, found: str, plan: str) -> None:
-    if finished.plan_hash != found:
-        raise LakeError(
-            "MQDLQ-410",
-            f"{plan} is a finished plan with hash {finished.plan_hash}, this evaluation has "
-            f"{found}; give it another plan id",
-        )
-
-
-def _totals(description: PlanDescription) -> str:
-    return ", ".join(f"{count} {name}" for name, count in description.dispositions.items())
 
 
 def _log(line: str) -> None:

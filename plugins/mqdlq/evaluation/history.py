@@ -61,8 +61,8 @@ def write_history(root: str, history: str) -> None:
         F.min("first_seen").alias("first_seen"),
         F.max("last_seen").alias("last_seen"),
     )
-    outcomes = _outcomes(spark, history)
-    pruned = _pruned(spark, history)
+    outcomes = _exported(spark, f"{history}/outcomes.parquet", _OUTCOMES)
+    pruned = _exported(spark, f"{history}/pruned.parquet", _PRUNED)
     tables = {
         "causes": _causes(sightings, messages, outcomes),
         "arrivals": _arrivals(messages),
@@ -117,26 +117,20 @@ def _find_causes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist(rows, schema=_CAUSES)
 
 
-def _outcomes(spark: SparkSession, history: str) -> DataFrame:
-    """Return the outcomes of messages without dry runs; empty if none were exported."""
-    place = f"{history}/outcomes.parquet"
-    schema = (
-        "run_id string, queue_manager string, queue string, message_key binary, residence int,"
-        " rules_digest string, dry_run boolean, rule int, action string, outcome string,"
-        " at timestamp"
-    )
-    if not exists(place):
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(lake.uri(place)).where("not dry_run")
+_OUTCOMES: Final = (
+    "run_id string, queue_manager string, queue string, message_key binary, residence int,"
+    " rules_digest string, dry_run boolean, rule int, action string, outcome string, at timestamp"
+)
+"""The outcomes of messages."""
+_PRUNED: Final = (
+    "run_id string, queue_manager string, queue string, rules_digest string, dry_run boolean,"
+    " rule int, action string, outcome string, messages bigint"
+)
+"""The outcomes of pruned runs by number."""
 
 
-def _pruned(spark: SparkSession, history: str) -> DataFrame:
-    """Return the outcomes of pruned runs by number, without dry runs; empty without any."""
-    place = f"{history}/pruned.parquet"
-    schema = (
-        "run_id string, queue_manager string, queue string, rules_digest string, dry_run boolean,"
-        " rule int, action string, outcome string, messages bigint"
-    )
+def _exported(spark: SparkSession, place: str, schema: str) -> DataFrame:
+    """Return what the ledger exported without dry runs; empty if there is no such file."""
     if not exists(place):
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(lake.uri(place)).where("not dry_run")

@@ -1,4 +1,4 @@
-"""Digest the rows of a plan by bucket.
+"""Write the parts of a plan, digest its rows by bucket, and derive its hash and counts.
 
 Memory holds one digest for each bucket. `mqdlq.plan.plan_hash` defines the result.
 """
@@ -111,12 +111,9 @@ def _contents(column: pa.Array) -> tuple[Any, memoryview]:
 # Write a part of a plan as a Parquet file, with a receipt of its content.
 #
 # The code runs in Spark's workers, or in the driver for few messages. Spark may run it several
-# times
-# for the same messages, even at once (retries, speculation, lost executors). Every attempt
-# therefore
-# writes a separate file, which appears only when it is complete. The driver gets one receipt for
-# each
-# task, and only the files that receipts name become parts of the plan.
+# times for the same messages, even at once (retries, speculation, lost executors). Every attempt
+# therefore writes a separate file, which appears only when it is complete. The driver gets one
+# receipt for each task, and only the files that receipts name become parts of the plan.
 
 SCHEMA: Final = pa.schema([("receipt", pa.string())])
 
@@ -245,16 +242,13 @@ class _File:
         if self._parquet is None:
             self.name = f"{uuid4()}.parquet"
             file = self._open.enter_context(new_file(attempt(self._plan, self.name)))
-            self._parquet = self._open.enter_context(_writer(file, rows.schema))
+            # Dictionaries for all columns except keys. Arrow's own schema is omitted, so that
+            # readers see plain texts rather than dictionaries.
+            writer = pq.ParquetWriter(
+                file, rows.schema, use_dictionary=_REPEATED, store_schema=False
+            )
+            self._parquet = self._open.enter_context(writer)
         self._parquet.write_table(rows)
-
-
-def _writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:
-    """Return a writer of a plan, with dictionaries for all columns except keys.
-
-    Arrow's own schema is omitted, so that readers see plain texts rather than dictionaries.
-    """
-    return pq.ParquetWriter(file, schema, use_dictionary=_REPEATED, store_schema=False)
 
 
 def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:

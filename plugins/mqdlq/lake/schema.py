@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from mqdlq.errors import LakeError
-from mqdlq.model import Disposition, QueueKind
+from mqdlq.model import Disposition, QueueKind, RuleAction
 from mqdlq.structures import MQDLH, MQMD, Kind
 
 _TYPES: Final = {Kind.LONG: pa.int32(), Kind.TEXT: pa.string(), Kind.BYTES: pa.binary()}
@@ -201,14 +201,10 @@ class SnapshotManifest:
 
 
 @dataclass(frozen=True, slots=True)
-class StepCount:
+class StepCount(RuleAction):
     """Number of messages with this first step."""
 
-    rule: int
     rule_line: int
-    action: str
-    target_q: str
-    target_q_mgr: str
     messages: int
 
 

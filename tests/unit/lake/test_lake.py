@@ -40,7 +40,7 @@ DESCRIPTION = lake.PlanDescription(
     rules_digest="1" * 64,
     messages=3,
     dispositions={"planned": 2, "unmatched": 1, "unprocessable": 0},
-    counts=(lake.StepCount(1, 4, "FWD", "PARKED", "", 2),),
+    counts=(lake.StepCount(1, "FWD", "PARKED", "", 4, 2),),
 )
 
 

@@ -24,10 +24,10 @@ from tests.unit.reading.report.ended_runs import (
 PLAN: Final = "20261121T024925Z-5eed-3f9a0b12c4d5"
 LETTERS = [delivered(), delivered(), exhausted(outcome=Outcome.DELIVERED), discarded(), unmatched()]
 COUNTS = (
-    StepCount(1, 4, "RETRY", "PAYMENTS.IN", "", 2),
-    StepCount(2, 6, "RETRY", "PAYMENTS.HELD", "", 1),
-    StepCount(3, 8, "FWD", MANY_TARGETS, "", 0),
-    StepCount(4, 9, "DISCARD", "", "", 1),
+    StepCount(1, "RETRY", "PAYMENTS.IN", "", 4, 2),
+    StepCount(2, "RETRY", "PAYMENTS.HELD", "", 6, 1),
+    StepCount(3, "FWD", MANY_TARGETS, "", 8, 0),
+    StepCount(4, "DISCARD", "", "", 9, 1),
 )
 
 
@@ -81,8 +81,8 @@ def test_the_largest_changes_against_the_run_before_come_first(
     ledger.runs.record(before)
     location = write_plan(
         lake_root,
-        StepCount(1, 2, "IGNORE", "", "", 7),
-        StepCount(2, 4, "RETRY", "PAYMENTS.IN", "", 5),
+        StepCount(1, "IGNORE", "", "", 2, 7),
+        StepCount(2, "RETRY", "PAYMENTS.IN", "", 4, 5),
         plan_id="before",
     )
     plan = AcceptedPlan("demo-0", "before", "h", location, before.started_at)
