@@ -12,6 +12,7 @@ from airflow.sdk import Connection
 from sqlalchemy import make_url
 
 from mqdlq.airflow.hooks.connections import open_ledger, url_of
+from mqdlq.airflow.operators.history import ExportOutcomes
 from mqdlq.airflow.retries import is_transient
 from mqdlq.errors import ConnectionSettingsError, LedgerUnavailableError
 from tests.support.postgresql import server
@@ -114,3 +115,12 @@ def test_a_ledger_connection_of_another_type_is_refused() -> None:
         "connection 'mqdlq_ledger' has type 'mysql', expected 'postgres'; correct its"
         " type, or remove the connection to keep the ledger in SQLite [MQDLQ-201]"
     )
+
+
+def test_the_export_of_the_history_reads_the_ledger_that_the_connection_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_MQDLQ_LEDGER", json.dumps({"conn_type": "mysql"}))
+
+    with pytest.raises(ConnectionSettingsError, match="MQDLQ-201"):
+        ExportOutcomes(task_id="export").execute({})
