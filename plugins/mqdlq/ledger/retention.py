@@ -654,10 +654,13 @@ class Prunes(Repository):
         """Return the latest time of a record for which a person confirmed the clock, or None."""
         return self._moment(select(func.max(prunes.c.trusted_until)))
 
-    def begin(self, prune: Prune) -> int:
-        """Record a prune; return its number."""
+    def begin(self, prune: Prune, trusted_until: datetime | None = None) -> int:
+        """Record a prune; return its number.
+
+        `trusted_until` is the time of the newest record for which its person confirmed the clock.
+        """
         with self._engine.begin() as connection:
-            return inserted(connection, prunes, asdict(prune))
+            return inserted(connection, prunes, asdict(prune) | {"trusted_until": trusted_until})
 
     # -- archive copies
 

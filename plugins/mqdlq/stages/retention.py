@@ -190,8 +190,8 @@ class Pruner:
         self.complete_interrupted_prunes()
         results = []
         for policy in active:
-            began = Prune(policy.handler, str(policy), self._who, now, trusted)
-            results.append(self._apply(policy, now, self._ledger.prunes.begin(began)))
+            began = Prune(policy.handler, str(policy), self._who, now)
+            results.append(self._apply(policy, now, self._ledger.prunes.begin(began, trusted)))
         return results
 
     def complete_interrupted_prunes(self) -> None:

@@ -57,19 +57,20 @@ released_holds = Table(
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """A prune by the policy of a handler, in words; `who` is a person or "the schedule".
-
-    `trusted_until` is the time of the newest record for which that person confirmed the clock.
-    """
+    """A prune by the policy of a handler, in words; `who` is a person or "the schedule"."""
 
     handler: HandlerName
     policy: str
     who: str
     at: datetime
-    trusted_until: datetime | None = None
 
 
-prunes = table("prunes", Prune, Column("prune_id", Integer, primary_key=True))
+prunes = table(
+    "prunes",
+    Prune,
+    Column("prune_id", Integer, primary_key=True),
+    Column("trusted_until", UtcDateTime),
+)
 
 pruned_copies = Table(
     "pruned_copies",
