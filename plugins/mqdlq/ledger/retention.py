@@ -679,7 +679,7 @@ class Prunes(Repository):
         return list(self._values(query))
 
     def protected_copies(self, run_id: str, before: datetime) -> dict[int, Protection]:
-        """Return which archived messages of a run must be kept (see the function)."""
+        """Return which archived messages of a run must be kept, and why."""
         with self._engine.connect() as connection:
             return protected_copies(connection, run_id, before)
 

@@ -58,7 +58,6 @@ class UtcDateTime(TypeDecorator[datetime]):
         return None if value is None else value.astimezone(UTC).replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Put the zone back."""
         del dialect
         return None if value is None else value.replace(tzinfo=UTC)
 
@@ -70,12 +69,10 @@ class Words(TypeDecorator[tuple[str, ...]]):
     cache_ok = True
 
     def process_bind_param(self, value: tuple[str, ...] | None, dialect: Dialect) -> str:
-        """Join the words."""
         del dialect
         return " ".join(value or ())
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[str, ...]:
-        """Split the text into words."""
         del dialect
         return tuple((value or "").split())
 
@@ -109,7 +106,6 @@ class Because(TypeDecorator[Reason]):
     cache_ok = True
 
     def process_bind_param(self, value: Reason | None, dialect: Dialect) -> str:
-        """Return the stored form."""
         del dialect
         return "" if value is None else value.stored
 
