@@ -63,6 +63,10 @@ PARTS = (
         (*PYTEST, "-m", "long", "tests/unit/controls/ramp/test_breaker.py"),
     ),
     Part(
+        "every declared name hidden, and a test that notices it",
+        ("-m", "tests.support.effects.shown"),
+    ),
+    Part(
         "1000 random worlds",
         (*PYTEST, "tests/property/test_handling.py"),
         {"MQDLQ_WORLDS": "1000"},
