@@ -20,7 +20,7 @@ from pydantic_core import PydanticUndefined
 
 from mqdlq.airflow.params import SCHEMAS
 from mqdlq.handlers.configuration import Handler
-from mqdlq.reading.report import Report
+from mqdlq.reading.report.records import Report
 from mqdlq.stages.run_options import RunOptions
 from tests.support.declared_commands import all_commands
 
