@@ -46,7 +46,7 @@ def _note(name: str, value: Any, default: Any) -> Any:
     return value
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if place := config.getoption("--note"):
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if place := session.config.getoption("--note"):
         noted = {name: sorted(tests - {""}) for name, tests in _noted.items()}
         Path(f"{place}.{os.getpid()}").write_text(json.dumps(noted), encoding="utf-8")
