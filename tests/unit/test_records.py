@@ -15,11 +15,38 @@ LEAST: Final = 5
 """A record with fewer fields may share them with another one."""
 SHARED: Final = 0.6
 
+OTHER_THINGS: Final = {
+    # A message in a state, and that state; a copy in a restoration is no attempt of a run.
+    frozenset({"Attempt", "CopyState"}),
+    frozenset({"FoundMessage", "MessageState"}),
+    # A filter has the names of what it filters.
+    frozenset({"AuditEvent", "AuditFilter"}),
+    frozenset({"AuditEvent", "OpenApproval"}),
+    # What the lake says of a snapshot, and what the ledger recorded of it; each can be missing.
+    frozenset({"SnapshotManifest", "TakenSnapshot"}),
+    # Numbers of messages with the first and the last time, of different things.
+    frozenset({"CauseGroup", "CountedCause"}),
+    frozenset({"CauseGroup", "CountedRuns"}),
+    frozenset({"CountedCause", "CountedRuns"}),
+    frozenset({"OutcomePoint", "RuleUse"}),
+    # What a ramp is about: a cause at a target, of a queue.
+    frozenset({"Candidate", "Subject"}),
+    frozenset({"FoundMessage", "Subject"}),
+    frozenset({"RampRow", "Subject"}),
+    frozenset({"Look", "RampState"}),
+    # What a person asks for, and what is recorded of it.
+    frozenset({"AskedAction", "Restoration"}),
+    # A header, and where the next one begins.
+    frozenset({"ChainedHeader", "_Position"}),
+}
+"""Pairs of records that have names of fields in common, and stand for different things."""
+
 
 class Record(NamedTuple):
     """A record of the product: where it is declared, and the names of its own fields."""
 
     place: str
+    name: str
     fields: frozenset[str]
 
 
@@ -30,7 +57,8 @@ def test_no_two_records_share_most_of_their_fields() -> None:
     mirrors = [
         f"{one.place} ~ {other.place}: {', '.join(sorted(one.fields & other.fields))}"
         for one, other in combinations(found, 2)
-        if len(one.fields & other.fields) >= SHARED * min(len(one.fields), len(other.fields))
+        if frozenset({one.name, other.name}) not in OTHER_THINGS
+        and len(one.fields & other.fields) >= SHARED * min(len(one.fields), len(other.fields))
     ]
 
     assert not mirrors, "use one record, or make one a field or a base of the other"
@@ -42,7 +70,7 @@ def records() -> Iterator[Record]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and KINDS & set(names(node)):
                 place = f"{path.relative_to(PRODUCT)}:{node.lineno} {node.name}"
-                yield Record(place, frozenset(fields(node)))
+                yield Record(place, node.name, frozenset(fields(node)))
 
 
 def names(node: ast.ClassDef) -> Iterator[str]:
@@ -54,6 +82,6 @@ def names(node: ast.ClassDef) -> Iterator[str]:
 
 def fields(node: ast.ClassDef) -> Iterator[str]:
     for one in node.body:
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
-            if "ClassVar" not in ast.unparse(one.annotation):
-                yield one.target.id
+        is_field = isinstance(one, ast.AnnAssign) and "ClassVar" not in ast.unparse(one.annotation)
+        if is_field and isinstance(one.target, ast.Name):
+            yield one.target.id

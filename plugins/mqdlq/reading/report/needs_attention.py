@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -148,17 +147,15 @@ class GroupedMessages:
         return tuple(sorted(rows, key=lambda row: row.browse_seq))
 
 
-@dataclass
 class _Group:
-    """Messages in the same trouble: `first` speaks for all, but for browse_seqs and times."""
+    """Collects messages in the same trouble: `first` speaks for all, but for browse_seqs, times."""
 
-    first: MessageRow
-    is_mixed: bool
-    rows: list[MessageRow] = field(default_factory=list)
-    places: array[int] = field(default_factory=lambda: array("Q"))
-    tried: dict[tuple[object, ...], tuple[Tried, int, datetime, datetime]] = field(
-        default_factory=dict
-    )
+    def __init__(self, first: MessageRow, *, is_mixed: bool) -> None:
+        self.first = first
+        self.is_mixed = is_mixed
+        self.rows: list[MessageRow] = []
+        self.places = array("Q")
+        self.tried: dict[tuple[object, ...], tuple[Tried, int, datetime, datetime]] = {}
 
     def add(self, row: MessageRow, *, is_listed: bool) -> None:
         self.places.append(row.browse_seq)
