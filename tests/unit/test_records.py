@@ -82,6 +82,7 @@ def names(node: ast.ClassDef) -> Iterator[str]:
 
 def fields(node: ast.ClassDef) -> Iterator[str]:
     for one in node.body:
-        is_field = isinstance(one, ast.AnnAssign) and "ClassVar" not in ast.unparse(one.annotation)
-        if is_field and isinstance(one.target, ast.Name):
-            yield one.target.id
+        match one:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=kind):
+                if "ClassVar" not in ast.unparse(kind):
+                    yield name
