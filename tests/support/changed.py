@@ -30,6 +30,8 @@ _SOURCES = {
 """The directories of Python files, and what the names of their modules are relative to."""
 
 _NAMED = re.compile(r"\w+(?:\.\w+)+")
+_COMMAND = re.compile(r"(\w+):\w+")
+"""How a package declares that a function of a module in it is a command."""
 
 
 def changed(since: str) -> list[Path]:
@@ -59,6 +61,9 @@ def needs(file: Path) -> Iterator[Path]:
             case ast.ImportFrom(module=str(module), names=names):
                 found = [module, *(f"{module}.{one.name}" for one in names)]
             case ast.Constant(value=str(text)):
+                command = _COMMAND.fullmatch(text)
+                beside = file.parent / f"{command[1]}.py" if command else file
+                yield from (beside,) if command and beside.exists() else ()
                 found = _NAMED.findall(text)
             case _:
                 continue

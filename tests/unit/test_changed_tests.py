@@ -12,8 +12,8 @@ from tests.support.paths import ROOT
 @pytest.mark.parametrize(
     ("changed", "test"),
     [
-        ("plugins/mqdlq/cli/hold.py", "tests/unit/cli/test_commands.py"),
-        ("plugins/mqdlq/rules/lint/reach.py", "tests/unit/rules/test_lint.py"),
+        ("plugins/mqdlq/cli/ledger.py", "tests/unit/cli/test_commands.py"),
+        ("plugins/mqdlq/rules/lint.py", "tests/unit/rules/test_lint.py"),
         ("docs/index.md", "tests/unit/docs/test_site.py"),
         ("tests/unit/test_plan.py", "tests/unit/test_plan.py"),
     ],

@@ -23,7 +23,7 @@ EXCEPTIONS: Final = {
     ("rules/wildcards.py", "compiled"): "the one matcher, whose groups never backtrack",
     ("ledger/access.py", "explain"): "the keys of the constant _CONNECTING",
     ("causes.py", ""): "made of constants by _ends_in",
-    ("dumps/amqsbcg.py", "_split"): "`second` is the name of a field of the MQMD",
+    ("tools/dumps.py", "_split"): "`second` is the name of a field of the MQMD",
     ("headers/trace.py", ""): "joined of constants",
 }
 """The functions, by the end of their file, that are given a pattern which is not a constant."""

@@ -30,7 +30,7 @@ OF_TEXTS = {
     *("match", "search", "fullmatch"),
 }
 """Methods that look into a text, or into a column of texts."""
-OPEN = {"reading/report/report_files.py: one.summary in recorded.why"}
+OPEN = {"reading/run.py: one.summary in recorded.why"}
 """A look at recorded words that stays: the ledger does not say which tasks are behind a verdict."""
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

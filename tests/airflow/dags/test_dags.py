@@ -246,6 +246,16 @@ def test_sense_and_report_do_not_pause_before_a_retry_on_the_command_line(dag: D
     assert keep_nobody_waiting == {"sense", "report"}
 
 
+def test_keys_of_a_handler_are_settings_of_its_dag(tmp_path: Path) -> None:
+    handler(tmp_path, "own", "max_active_runs: 2\nexplain: yes\n")
+    dag = bag_of(tmp_path).dags["mq_dlq_own"]
+    evaluate = dag.get_task("evaluate")
+
+    assert dag.max_active_runs == 2
+    assert isinstance(evaluate, SparkSubmitOperator)
+    assert "--explain" in (evaluate.application_args or [])
+
+
 def test_task_retries_sets_how_often_tasks_are_retried(tmp_path: Path) -> None:
     handler(tmp_path, "once", "task_retries: 0\n")
     dags = bag_of(tmp_path).dags

@@ -117,7 +117,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     assert packed == wanted
     assert {
         "mqdlq/errors.toml",
-        "mqdlq/reading/report/rendering/report.html",
+        "mqdlq/reading/report/report.html",
         "mqdlq/ledger/migrations/versions/r0001_create_the_ledger.sql",
         "mqdlq/evaluation/applications/evaluate_rules.py",
     } <= packed

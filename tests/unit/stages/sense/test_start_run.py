@@ -30,6 +30,13 @@ def test_the_param_input_q_overrides_inputq(world: World, given: str, queue: str
     assert run.queue == queue
 
 
+def test_the_param_input_q_mgr_overrides_inputqm(world: World) -> None:
+    """The second argument of runmqdlq does the same."""
+    run = begin(world, "INPUTQM(ELSEWHERE)\nACTION(RETRY)", RunOptions(input_q_mgr="QM1"))
+
+    assert run.queue_manager == "QM1"
+
+
 def test_a_run_keeps_the_rules_that_it_read_at_its_start(world: World) -> None:
     first = world.start("ACTION(RETRY)", run_id="r")
 
