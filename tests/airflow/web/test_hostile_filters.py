@@ -7,6 +7,7 @@ from collections import defaultdict
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from starlette.testclient import TestClient
 
 from mqdlq.web.app import application
 from tests.support.web.airflow_app import AirflowApp
@@ -40,6 +41,13 @@ def filters(visits: list[Visit]) -> dict[str, set[str]]:
     return {route: found[route] | found.get(page, set()) for route, page in pages.items()}
 
 
+def ask(client: TestClient, address: str, query: dict[str, str]) -> tuple[int, float]:
+    """Return the status of an answer, and the processor time that it took."""
+    start = time.process_time()
+    answer = client.get(address, params=query)
+    return answer.status_code, time.process_time() - start
+
+
 def test_every_filter_of_every_page_answers_its_worst_strings_soon(
     airflow: AirflowApp, visits: list[Visit]
 ) -> None:
@@ -50,12 +58,12 @@ def test_every_filter_of_every_page_answers_its_worst_strings_soon(
         address = visit.address.partition("?")[0]
         for name in sorted(given.get(route, ())):
             for text in WORST:
-                start = time.process_time()
-                answer = client.get(address, params={name: text})
-                took = time.process_time() - start
+                status, took = ask(client, address, {name: text})
+                if took > WITHIN_S:  # once: Python may have collected the garbage of other tests
+                    status, took = ask(client, address, {name: text})
                 asked += 1
-                if took > WITHIN_S or answer.status_code >= 500:
-                    faults.append(f"{answer.status_code} {took:.1f} s {address}?{name}={text}")
+                if took > WITHIN_S or status >= 500:
+                    faults.append(f"{status} {took:.1f} s {address}?{name}={text}")
             assert client.get("/api/v2/version").status_code == 200
 
     assert "\n".join(faults) == ""
