@@ -129,7 +129,11 @@ def start(
     A second call with the same options writes nothing, and fails for an embedded queue manager.
     """
     directory = place.absolute()
-    home, dags = _users_airflow()  # before this process selects another one
+    # Before this process selects another Airflow, with connections of its own.
+    home, dags = _users_airflow()
+    spark = (
+        [] if "AIRFLOW_CONN_SPARK_DEFAULT" in os.environ else [f"{SPARK}  # unless it is defined"]
+    )
     is_in_airflow = names_airflow()
     exports = list(_set_home(directory, dags, keeps_home=is_in_airflow))
     if embedded:
@@ -148,11 +152,11 @@ def start(
     yield from (f"  {directories.shown(path)}" for path in written or files)
     yield _fill(embedded) if embedded else facts.queue
     yield "Next:"
-    commands = _next_commands(name, facts, directory, dags if is_in_airflow else None)
+    commands = _next_commands(name, facts, directory, spark, dags if is_in_airflow else None)
     yield from (f"  {line}" for line in (*exports, *commands))
     if not is_in_airflow and compose_file(directory) is None:
         yield "Or in your own Airflow:"
-        commands = _in_own_airflow(name, facts, directory, home, dags)
+        commands = _in_own_airflow(name, facts, directory, spark, home, dags)
         yield from (f"  {line}" for line in (*exports, *commands))
 
 
@@ -276,7 +280,9 @@ def _queue_of(settings: ConnectionSettings) -> str:
         return f"The dead-letter queue is not known yet: {error}"
 
 
-def _next_commands(name: str, facts: Facts, directory: Path, dags: Path | None) -> Iterator[str]:
+def _next_commands(
+    name: str, facts: Facts, directory: Path, spark: list[str], dags: Path | None
+) -> Iterator[str]:
     connection, file = facts.connection, directory / HANDLERS / f"{name}.yaml"
     if not facts.is_defined:
         yield add_command(connection)
@@ -288,7 +294,7 @@ def _next_commands(name: str, facts: Facts, directory: Path, dags: Path | None) 
         yield f"cd {folder} && docker compose -f {base.name} -f {COMPOSE_FILE} up --detach"
     elif dags:
         yield from _link(directory, dags)
-        yield from _spark_connection()
+        yield from spark
         yield from _trigger(name)
     else:
         yield f"mqdlq run {name} --conf {DRY_RUN}  # reports, and moves no message"
@@ -296,7 +302,7 @@ def _next_commands(name: str, facts: Facts, directory: Path, dags: Path | None) 
 
 
 def _in_own_airflow(
-    name: str, facts: Facts, directory: Path, home: Path, dags: Path
+    name: str, facts: Facts, directory: Path, spark: list[str], home: Path, dags: Path
 ) -> Iterator[str]:
     """Yield the lines for a shell that names no Airflow yet, and for the Airflow's services."""
     yield f"export AIRFLOW_HOME={shlex.quote(str(home))} AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL=1"
@@ -304,14 +310,9 @@ def _in_own_airflow(
     yield from _link(directory, dags)
     if facts.connection.variable not in os.environ:
         yield add_command(facts.connection)
-    yield from _spark_connection()
+    yield from spark
     yield "airflow standalone  # or restart your services, in this shell; the rest in another one"
     yield from _trigger(name)
-
-
-def _spark_connection() -> Iterator[str]:
-    if "AIRFLOW_CONN_SPARK_DEFAULT" not in os.environ:
-        yield f"{SPARK}  # unless it is defined"
 
 
 def _trigger(name: str) -> Iterator[str]:
