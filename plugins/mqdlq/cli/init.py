@@ -156,7 +156,7 @@ def start(
     yield from (f"  {line}" for line in (*exports, *commands))
     if not is_in_airflow and compose_file(directory) is None:
         yield "Or in your own Airflow:"
-        commands = _in_own_airflow(name, facts, directory, spark, home, dags)
+        commands = _in_own_airflow(name, facts, directory, spark=spark, home=home, dags=dags)
         yield from (f"  {line}" for line in (*exports, *commands))
 
 
@@ -302,7 +302,7 @@ def _next_commands(
 
 
 def _in_own_airflow(
-    name: str, facts: Facts, directory: Path, spark: list[str], home: Path, dags: Path
+    name: str, facts: Facts, directory: Path, *, spark: list[str], home: Path, dags: Path
 ) -> Iterator[str]:
     """Yield the lines for a shell that names no Airflow yet, and for the Airflow's services."""
     yield f"export AIRFLOW_HOME={shlex.quote(str(home))} AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL=1"
