@@ -32,8 +32,7 @@ from mqdlq.lake import SnapshotWriter
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import add
-from mqdlq.ledger.tables.messages import messages, outcomes, run_messages
-from mqdlq.ledger.tables.runs import TakenSnapshot
+from mqdlq.ledger.tables import TakenSnapshot, messages, outcomes, run_messages
 from mqdlq.model import Disposition, Outcome
 from mqdlq.reasons import Why
 from tests.support.postgresql import server

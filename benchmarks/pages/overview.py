@@ -20,7 +20,7 @@ from sqlalchemy import Table, insert
 
 from benchmarks.pages.stopwatch import Stopwatch
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.runs import (
+from mqdlq.ledger.tables import (
     looks,
     runs,
     sightings,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.mqi.connect import ConnectionSettings
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from mqdlq.causes import BY_CLASS, MOST_NAMES, Cause, CountedCause, advice_on
 from mqdlq.constants import reason_text
 from mqdlq.ledger.reading.later_outcomes import SettledSince
-from mqdlq.ledger.tables.messages import LearnedCount
+from mqdlq.ledger.tables import LearnedCount
 from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait, Verdict
 
 MOST_NAMED: Final = 3

@@ -8,7 +8,7 @@ import pytest
 
 from mqdlq.airflow.params import SCHEMAS
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.ledger.tables.runs import Approval
+from mqdlq.ledger.tables import Approval
 from tests.e2e.running.browser import browser
 from tests.e2e.running.place import Place
 from tests.e2e.running.services import Airflow

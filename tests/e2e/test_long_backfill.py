@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.ledger.tables.runs import TakenSnapshot
+from mqdlq.ledger.tables import TakenSnapshot
 from tests.e2e.running.place import CONNECTION
 from tests.e2e.running.services import ENDED, Airflow, airflow, now
 from tests.support import postgresql

@@ -13,8 +13,7 @@ from datetime import datetime
 from sqlalchemy import RowMapping, select
 
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.controls import Subject, ramp_states
-from mqdlq.ledger.tables.messages import attempts, messages
+from mqdlq.ledger.tables import Subject, attempts, messages, ramp_states
 from mqdlq.model import Action, AttemptState, RampPhase
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from mqdlq.lake import settled_rows, snapshot_rows, storage
 from mqdlq.lake.archive import full_digest, read_back
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.messages import Attempt
+from mqdlq.ledger.tables import Attempt
 from mqdlq.model import DEPARTED, AttemptState
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.faults.kills import BY_CHANCE, Kill, calls_counted, count_calls, count_ledger

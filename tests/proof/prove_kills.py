@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from tests.faults.executor import READY, SETTINGS
 from tests.faults.kills import BY_CHANCE, Kill
 from tests.faults.rounds import SCENARIOS, ExecutionRound

@@ -14,8 +14,17 @@ from hypothesis import strategies as st
 
 from mqdlq.lake.archive import Copy, file_in_lake, read_back, write_copies
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.messages import Attempt, CopyState, OutcomeFact, Restoration
-from mqdlq.ledger.tables.runs import AcceptedPlan, Approval, Look, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import (
+    AcceptedPlan,
+    Approval,
+    Attempt,
+    CopyState,
+    Look,
+    OutcomeFact,
+    Restoration,
+    Sighting,
+    TakenSnapshot,
+)
 from mqdlq.model import Action, AttemptState, Disposition, Outcome, RestorationState
 from mqdlq.reasons import Why
 from mqdlq.stages.retention import Policy, Pruner

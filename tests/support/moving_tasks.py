@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mqdlq.ledger.tables.messages import CopyState
+from mqdlq.ledger.tables import CopyState
 from mqdlq.model import AttemptState, Outcome, RestorationState
 from mqdlq.reasons import words_of
 from mqdlq.stages.execute import Execution, PassResult, make_pass, settle

@@ -20,7 +20,7 @@ import embedded_mq
 from mqdlq import lake
 from mqdlq.errors import OlderLedgerError, QueueManagerError
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.older_ledger import Missing, require_newest_ledger, take_on
 from mqdlq.stages.restore.copies import RestorationResources

@@ -9,7 +9,7 @@ import pytest
 import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger.tables.messages import CopyState, Restoration
+from mqdlq.ledger.tables import CopyState, Restoration
 from mqdlq.reasons import words_of
 from mqdlq.stages.restore.copies import RestorationResources
 from mqdlq.stages.restore.restoration import restore

@@ -11,8 +11,7 @@ from sqlalchemy import ColumnElement, Select, Table, select
 
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.retention import Protection
-from mqdlq.ledger.tables import metadata
-from mqdlq.ledger.tables.runs import Look
+from mqdlq.ledger.tables import Look, metadata
 from mqdlq.stages.retention import Policy, Pruner, PruneResult, prune_snapshots
 from tests.support.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from mqdlq.ledger.tables.runs import Look, Run
+from mqdlq.ledger.tables import Look, Run
 from mqdlq.stages.sense.inspect_queue import Decision
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from mqdlq import lake
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World

@@ -31,7 +31,7 @@ from mqdlq.headers import DeadLetterHeader
 from mqdlq.lake import PlanDescription, SnapshotManifest, StepCount
 from mqdlq.lake.schema import PLAN
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.runs import Run, TakenSnapshot
+from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import mqdlq
-from mqdlq.ledger.tables.messages import CopyState, Restoration
+from mqdlq.ledger.tables import CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.reasons import Reason, Why, code_of, words_of
 from mqdlq.stages.restore.copies import explain_no_repeat

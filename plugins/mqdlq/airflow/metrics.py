@@ -17,7 +17,7 @@ from mqdlq.constants import reason_text
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import STARTS_MISSED
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import Outcome, Trait
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from mqdlq.errors import RestoreError
 from mqdlq.handlers import Handler, load_handlers
 
 if TYPE_CHECKING:
-    from mqdlq.ledger.tables.messages import Restoration
+    from mqdlq.ledger.tables import Restoration
 
 NAME: Final = r"^[A-Za-z0-9._/%]{0,48}$"
 
@@ -266,7 +266,7 @@ def request(
     values: Mapping[str, Any], handler: Handler, name: str, who: str, now: datetime
 ) -> Restoration:
     """Return what a person asks for by a run's parameters; raises RestoreError."""
-    from mqdlq.ledger.tables.messages import Restoration  # noqa: PLC0415 (imports SQLAlchemy)
+    from mqdlq.ledger.tables import Restoration  # noqa: PLC0415 (imports SQLAlchemy)
 
     return Restoration(
         restoration_id=name,

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException
 from mqdlq.airflow.hooks.ibmmq import MqHook
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handlers
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.stages.run_options import read_control_data
 
 AIRFLOWS_OWN: Final = "default_pool"

@@ -15,7 +15,7 @@ from mqdlq.cli.ledger import warn_of_older_ledger
 from mqdlq.cli.output import Format, Output, now, write_json
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.retention import Prune
+from mqdlq.ledger.tables import Prune
 from mqdlq.model import Outcome
 from mqdlq.reading.report.building import rows_needing_attention
 from mqdlq.reading.report.files import latest_run_id, read_ended_report, written_stages

@@ -24,7 +24,7 @@ from mqdlq.controls.work import (
     of_group,
 )
 from mqdlq.headers import IDENTITY_PREFIX
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.mqi.browse import HEADER_ONLY, BrowseCursor
 from mqdlq.resources import Execution
 

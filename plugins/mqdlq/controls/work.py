@@ -13,7 +13,7 @@ from mqdlq.controls.repair import Repair
 from mqdlq.controls.repair.changes import explain_delivery
 from mqdlq.headers import DLH_LENGTH, message_key
 from mqdlq.ledger.messages import RunMessage
-from mqdlq.ledger.tables.controls import MessageRepair
+from mqdlq.ledger.tables import MessageRepair
 from mqdlq.model import DEPARTED, Action, Destination, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.reasons import Reason, Why

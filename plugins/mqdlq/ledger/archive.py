@@ -11,19 +11,21 @@ from sqlalchemy import Connection, RowMapping, Select, case, func, insert, or_, 
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger.database import Repository, add, columns_of, in_parts, in_turn
-from mqdlq.ledger.tables.controls import MessageRepair, repairs
-from mqdlq.ledger.tables.messages import (
+from mqdlq.ledger.tables import (
     CopyId,
     CopyState,
+    MessageRepair,
     Restoration,
     archive,
     attempts,
     messages,
+    pruned_copies,
+    prunes,
+    repairs,
     restoration_states,
     restorations,
+    runs,
 )
-from mqdlq.ledger.tables.retention import pruned_copies, prunes
-from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Action, AttemptState, RestorationState
 
 

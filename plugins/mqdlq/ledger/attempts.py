@@ -13,17 +13,18 @@ from sqlalchemy import Column, ColumnElement, Select, and_, func, or_, select
 from mqdlq.ledger.database import Repository, add, in_parts
 from mqdlq.ledger.messages import booking, has_departed, is_at, outcome_row
 from mqdlq.ledger.runs import is_beside
-from mqdlq.ledger.tables.messages import (
+from mqdlq.ledger.tables import (
     Attempt,
     Learned,
     OutcomeFact,
+    Run,
     attempt_states,
     attempts,
     messages,
     outcomes,
     run_messages,
+    runs,
 )
-from mqdlq.ledger.tables.runs import Run, runs
 from mqdlq.model import GIVEN_ACTION, AttemptState
 
 T = TypeVar("T")

@@ -17,8 +17,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, insert, select, update
 
 from mqdlq.ledger.database import Repository, add, in_turn
-from mqdlq.ledger.tables.retention import AuditEvent, Epoch, audit, epochs
-from mqdlq.ledger.tables.runs import approvals, runs
+from mqdlq.ledger.tables import AuditEvent, Epoch, approvals, audit, epochs, runs
 from mqdlq.model import AuditKind, WorkNumber
 
 DECISIONS: Final[Mapping[str, AuditKind]] = {

@@ -23,20 +23,24 @@ from sqlalchemy import (
 
 from mqdlq.ledger.database import Repository, add, columns_of, in_parts, in_turn
 from mqdlq.ledger.runs import is_on_queue
-from mqdlq.ledger.tables.controls import (
+from mqdlq.ledger.tables import (
+    HAS_CAUSE,
     EvidenceCheck,
     Identity,
     Meter,
     RampState,
     Rate,
     Subject,
+    attempts,
     evidence_checks,
     identities,
+    messages,
     meters,
+    outcomes,
     ramp_states,
+    run_messages,
+    runs,
 )
-from mqdlq.ledger.tables.messages import HAS_CAUSE, attempts, messages, outcomes, run_messages
-from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Action, AttemptState, Outcome, RampPhase
 
 

@@ -14,22 +14,23 @@ from sqlalchemy.exc import IntegrityError
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger.database import ROWS_AT_ONCE, Repository, add, columns_of, in_parts
-from mqdlq.ledger.tables.messages import (
+from mqdlq.ledger.tables import (
     IS_LEARNED,
     Correction,
     Learned,
     LearnedCount,
     OutcomeFact,
+    Run,
     attempts,
     learned,
     leases,
     messages,
     outcomes,
+    pruned_runs,
     run_messages,
+    runs,
     settled_outcomes,
 )
-from mqdlq.ledger.tables.retention import pruned_runs
-from mqdlq.ledger.tables.runs import Run, runs
 from mqdlq.model import DEPARTED, QUARANTINE, AttemptState, Disposition, Outcome
 from mqdlq.reasons import Why
 

@@ -43,44 +43,40 @@ from mqdlq.ledger.database import (
 )
 from mqdlq.ledger.messages import has_departed
 from mqdlq.ledger.runs import has_acted
-from mqdlq.ledger.tables import metadata
-from mqdlq.ledger.tables.controls import identities
-from mqdlq.ledger.tables.messages import (
+from mqdlq.ledger.tables import (
     IS_LEARNED,
     Ending,
+    Prune,
+    PrunedOutcome,
+    alerts,
+    approvals,
     archive,
     attempt_states,
     attempts,
+    failures,
+    holds,
+    identities,
     learned,
     leases,
+    looks,
     messages,
+    metadata,
     outcomes,
-    restoration_states,
-    restorations,
-    run_messages,
-    settled_lots,
-    settled_messages,
-    settled_outcomes,
-)
-from mqdlq.ledger.tables.retention import (
-    Prune,
-    PrunedOutcome,
-    holds,
+    passes,
+    plans,
     pruned_copies,
     pruned_files,
     pruned_outcomes,
     pruned_runs,
     prunes,
     released_holds,
-)
-from mqdlq.ledger.tables.runs import (
-    alerts,
-    approvals,
-    failures,
-    looks,
-    passes,
-    plans,
+    restoration_states,
+    restorations,
+    run_messages,
     runs,
+    settled_lots,
+    settled_messages,
+    settled_outcomes,
     sightings,
     snapshots,
 )

@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, Select, func, select, update
 from mqdlq.failures import Failure
 from mqdlq.ledger.database import Repository, add, columns_of, inserted
 from mqdlq.ledger.messages import Outcomes, is_newest_lease
-from mqdlq.ledger.tables.messages import Ending, leases, outcomes
-from mqdlq.ledger.tables.runs import (
+from mqdlq.ledger.tables import (
+    Ending,
     Look,
     RecordedVerdict,
     Run,
@@ -21,7 +21,9 @@ from mqdlq.ledger.tables.runs import (
     alerts,
     approvals,
     failures,
+    leases,
     looks,
+    outcomes,
     passes,
     runs,
     sightings,

@@ -27,27 +27,25 @@ from mqdlq.ledger.database import (
 )
 from mqdlq.ledger.messages import has_departed, outcome_row
 from mqdlq.ledger.runs import has_acted, is_beside, is_on_queue, whole_runs_before
-from mqdlq.ledger.tables.messages import (
-    Ending,
-    OutcomeFact,
-    attempt_states,
-    messages,
-    outcomes,
-    run_messages,
-    settled_lots,
-    settled_messages,
-    settled_outcomes,
-)
-from mqdlq.ledger.tables.runs import (
+from mqdlq.ledger.tables import (
     AcceptedPlan,
     Approval,
+    Ending,
+    OutcomeFact,
     Run,
     TakenSnapshot,
     approvals,
+    attempt_states,
     causes,
+    messages,
+    outcomes,
     passes,
     plans,
+    run_messages,
     runs,
+    settled_lots,
+    settled_messages,
+    settled_outcomes,
     sightings,
     snapshots,
 )

@@ -38,7 +38,7 @@ from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.lake import snapshot_stands
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import TakenSnapshot
+from mqdlq.ledger.tables import TakenSnapshot
 from mqdlq.local.connection_store import read_settings, unusable
 from mqdlq.local.foreground import USAGE, why_refused
 from mqdlq.mqi.connect import connect

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from mqdlq.failures import left_no_word
 from mqdlq.handlers.operation import Alerts, Event
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import Outcome
 from mqdlq.words import count, name_causes
 

@@ -17,7 +17,7 @@ from mqdlq.causes import COLUMNS, MOST_NAMES, Cause, cause_of_row
 from mqdlq.lake.row_search import is_one_of, search_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
-from mqdlq.ledger.tables.runs import Run, TakenSnapshot
+from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Outcome, Trait
 from mqdlq.plan import steps_for
 from mqdlq.reading.report.records import MessageFacts

@@ -17,7 +17,7 @@ from mqdlq.headers import MessageDescriptor
 from mqdlq.headers.chain import walk
 from mqdlq.headers.rfh import RulesHeader2
 from mqdlq.ledger.reading.message_facts import MessageHistory
-from mqdlq.ledger.tables.retention import AuditEvent
+from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import Action, AuditKind
 from mqdlq.reasons import words_of
 from mqdlq.structures import MQDLH, MQMD, Kind

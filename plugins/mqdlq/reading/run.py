@@ -32,8 +32,7 @@ from mqdlq.lake import (
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
 from mqdlq.ledger.reading.run_messages import AttemptCount, RunCounts
-from mqdlq.ledger.tables.messages import Ending
-from mqdlq.ledger.tables.runs import Look, RecordedVerdict, Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import Ending, Look, RecordedVerdict, Run, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, Trait, Verdict
 from mqdlq.reading.report.records import Account, FailedRule, PlanFacts, RuleRow, RunReading
 from mqdlq.rules import check

@@ -28,7 +28,7 @@ from mqdlq.lake.row_search import is_one_of, is_within, places_of_rows, search_r
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader, Listed
 from mqdlq.ledger.reading.run_messages import OutcomeFilter
-from mqdlq.ledger.tables.messages import Attempt, Ending, OutcomeFact
+from mqdlq.ledger.tables import Attempt, Ending, OutcomeFact
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.reading.filters import Presence, RowFilter, RunMessageFilter, conditions_of
 from mqdlq.reading.report.records import MessageFacts

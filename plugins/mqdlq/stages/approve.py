@@ -17,8 +17,7 @@ from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
 from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.retention import AuditEvent
-from mqdlq.ledger.tables.runs import Approval, Run
+from mqdlq.ledger.tables import Approval, AuditEvent, Run
 from mqdlq.model import Action, AuditKind, Outcome
 from mqdlq.resources import Execution, Log
 from mqdlq.stages.execute import accept_plan

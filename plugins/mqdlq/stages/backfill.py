@@ -28,7 +28,7 @@ from mqdlq.lake import (
     snapshot_stands,
 )
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Look, Run, TakenSnapshot
+from mqdlq.ledger.tables import Look, Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect

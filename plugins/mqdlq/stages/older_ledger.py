@@ -14,8 +14,7 @@ from mqdlq.lake import storage
 from mqdlq.lake.archive import read_copies, time_of_copies
 from mqdlq.lake.works import RecordedWork, newest_work, record_work, recorded_restorations
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.messages import CopyState, Restoration
-from mqdlq.ledger.tables.retention import Epoch
+from mqdlq.ledger.tables import CopyState, Epoch, Restoration
 from mqdlq.model import RestorationState, WorkNumber
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers
 from mqdlq.reasons import Why

@@ -25,8 +25,7 @@ from mqdlq.lake.archive import file_in_lake, read_copies, remove_copies, remove_
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
 from mqdlq.ledger.retention import Protection
-from mqdlq.ledger.tables.retention import Prune
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Prune, Run
 from mqdlq.stages.older_ledger import require_newest_ledger
 from mqdlq.words import moment
 

@@ -14,7 +14,7 @@ from mqdlq.causes import Cause
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.differences import Treatments, treatments_in
 from mqdlq.lake import Snapshot, snapshot_stands
-from mqdlq.ledger.tables.runs import TakenSnapshot
+from mqdlq.ledger.tables import TakenSnapshot
 from mqdlq.model import Action
 from mqdlq.rules import (
     Diagnostic,

@@ -20,8 +20,7 @@ from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.audit import AuditFilter
-from mqdlq.ledger.tables.retention import AuditEvent
-from mqdlq.ledger.tables.runs import Approval, Run
+from mqdlq.ledger.tables import Approval, AuditEvent, Run
 from mqdlq.model import AuditKind
 from mqdlq.reading.filters import FilterError, MessageFilter
 from mqdlq.stages.approve import SECOND_PERSON, find_fault_of_approver

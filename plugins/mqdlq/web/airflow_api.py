@@ -17,7 +17,7 @@ import httpx
 from fastapi import Request
 
 from mqdlq.airflow.operators.stages import APPROVED, COMMENT, REJECTED
-from mqdlq.ledger.tables.runs import Approval
+from mqdlq.ledger.tables import Approval
 
 _CREDENTIALS: Final = ("authorization", "cookie")
 

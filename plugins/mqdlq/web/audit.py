@@ -15,7 +15,7 @@ from fastapi.responses import Response
 
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.audit import AuditFilter
-from mqdlq.ledger.tables.retention import AuditEvent
+from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import AuditKind
 from mqdlq.reading.filters import MessageKey, Period, Text, choice, longest, number
 from mqdlq.web.access import HandlerDep, ReadableHandlers

@@ -19,7 +19,7 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.history import CauseHistory, CauseSighting, CausesOverTime, CauseState
 from mqdlq.ledger.reading.later_outcomes import SettledSince, SinceSnapshot
 from mqdlq.ledger.reading.runs import HandledQueue
-from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import Run, Sighting, TakenSnapshot
 from mqdlq.model import Outcome
 from mqdlq.reading.cause_profiles import (
     MORNING,

@@ -26,7 +26,7 @@ from mqdlq.ledger.reading.message_facts import (
     MessageKeyError,
     MessageState,
 )
-from mqdlq.ledger.tables.retention import AuditEvent
+from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import AuditKind, Outcome
 from mqdlq.reading.explanations import RULES_APPLY_TO, ExplainedRule, explained_rules
 from mqdlq.reading.filters import (

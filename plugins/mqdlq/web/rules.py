@@ -16,7 +16,7 @@ from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.rules import RuleUse
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.reading.run import NO_RULE, WrittenRule, written_rules
 from mqdlq.rules import Comparison, Diagnostic, check, compare

@@ -17,8 +17,7 @@ from fastapi.responses import HTMLResponse
 from mqdlq.airflow.run_ids import possible_dag_run_ids
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, RunFacts, RunFilter
-from mqdlq.ledger.tables.messages import Restoration
-from mqdlq.ledger.tables.runs import Approval, Run
+from mqdlq.ledger.tables import Approval, Restoration, Run
 from mqdlq.model import Outcome, RestorationState, Verdict
 from mqdlq.reading.filters import (
     PRESENCE_WORDS,

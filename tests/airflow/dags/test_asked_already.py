@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from mqdlq.airflow.operators.stages import Sense
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.tables.runs import Approval, TakenSnapshot
+from mqdlq.ledger.tables import Approval, TakenSnapshot
 from tests.airflow.triggers.test_first_look import _place, context, handler, now, put  # noqa: F401 (_place: a fixture)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mqdlq.airflow.metrics import emit
 from mqdlq.handlers import Handler
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.reading.report.files import write_report
 from mqdlq.stages.execute import Execution, make_pass, settle
 from mqdlq.stages.snapshot.compact_rows import record_causes

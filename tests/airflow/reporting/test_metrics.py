@@ -16,7 +16,7 @@ from airflow.sdk.observability.metrics import stats_utils
 
 from mqdlq.airflow.metrics import emit_approvals, emit_depth, emit_start_failure
 from mqdlq.causes import find_cause
-from mqdlq.ledger.tables.runs import Approval, Look
+from mqdlq.ledger.tables import Approval, Look
 from mqdlq.model import Outcome, Trait
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.compact_rows import record_causes

@@ -20,7 +20,7 @@ from mqdlq.airflow.operators.report import Report
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import Event
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.reading.alerts import Alert
 from mqdlq.reading.report.files import write_report
 from mqdlq.stages.execute import make_pass, settle

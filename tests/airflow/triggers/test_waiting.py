@@ -12,7 +12,7 @@ from mqdlq.airflow.operators.base import DEFER_FROM_S, progress, utc_now
 from mqdlq.airflow.operators.stages import POLL_S, Retry
 from mqdlq.airflow.triggers.waiting import RetryTrigger
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.resources import Execution
 from tests.support.run_records import run_record

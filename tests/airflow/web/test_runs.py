@@ -18,8 +18,7 @@ import pytest
 
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.controls import RampState, Subject
-from mqdlq.ledger.tables.runs import RecordedVerdict
+from mqdlq.ledger.tables import RampState, RecordedVerdict, Subject
 from mqdlq.model import RampPhase
 from mqdlq.reasons import Why
 from mqdlq.web import requests

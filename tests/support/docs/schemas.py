@@ -9,8 +9,7 @@ from typing import Any, Final, get_type_hints
 
 from sqlalchemy import Column, Table
 
-from mqdlq.ledger.tables import metadata
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run, metadata
 from mqdlq.reading.report import json_report, records
 from tests.support.docs.tables import table
 

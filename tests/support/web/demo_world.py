@@ -25,7 +25,7 @@ import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import load_handler
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.ledger.tables.runs import Look, Run
+from mqdlq.ledger.tables import Look, Run
 from mqdlq.reading.report.files import write_report
 from mqdlq.stages.approve import review_plan
 from mqdlq.stages.execute import make_pass, settle

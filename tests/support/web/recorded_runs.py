@@ -12,10 +12,10 @@ from typing import Any
 from sqlalchemy import event
 
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.messages import Ending
-from mqdlq.ledger.tables.runs import (
+from mqdlq.ledger.tables import (
     AcceptedPlan,
     Approval,
+    Ending,
     Look,
     RecordedVerdict,
     Run,

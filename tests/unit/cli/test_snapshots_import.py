@@ -21,7 +21,7 @@ from mqdlq.directories import account
 from mqdlq.errors import ExecutionError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake.schema import HEADERS
-from mqdlq.ledger.tables.runs import TakenSnapshot
+from mqdlq.ledger.tables import TakenSnapshot
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.plan import steps_for
 from mqdlq.rules import explain, parse

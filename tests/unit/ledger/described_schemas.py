@@ -9,8 +9,7 @@ from sqlalchemy import Engine, MetaData, Table, inspect, select, text
 
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import VERSION_TABLE
-from mqdlq.ledger.tables import metadata
-from mqdlq.ledger.tables.messages import ATTEMPT_STATES
+from mqdlq.ledger.tables import ATTEMPT_STATES, metadata
 from tests.support.postgresql import running_server
 
 Rows = dict[str, list[dict[str, Any]]]

@@ -12,9 +12,7 @@ from sqlalchemy import event, text
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.ledger.retention import record_runs
-from mqdlq.ledger.tables.messages import Learned, Restoration
-from mqdlq.ledger.tables.retention import AuditEvent, Prune
-from mqdlq.ledger.tables.runs import Approval
+from mqdlq.ledger.tables import Approval, AuditEvent, Learned, Prune, Restoration
 from mqdlq.model import AuditKind, Outcome
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, outcome, run
 

@@ -11,7 +11,7 @@ import pytest
 from mqdlq.causes import Cause, CountedCause, find_cause
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.history import CauseHistory, CauseState
-from mqdlq.ledger.tables.runs import Look, TakenSnapshot
+from mqdlq.ledger.tables import Look, TakenSnapshot
 from mqdlq.model import MessageClass
 from tests.unit.ledger.test_ledger import NOON, run
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.runs import TakenSnapshot
+from mqdlq.ledger.tables import TakenSnapshot
 from mqdlq.model import GIVEN_ACTION
 from tests.support.run_records import NOON, run_record
 

@@ -13,8 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.migrations import revisions
-from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
-from mqdlq.ledger.tables.runs import AcceptedPlan, Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import AcceptedPlan, Attempt, OutcomeFact, Run, Sighting, TakenSnapshot
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
 from mqdlq.reasons import Why
 

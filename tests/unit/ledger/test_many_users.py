@@ -17,7 +17,7 @@ from mqdlq.failures import Failure
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
-from mqdlq.ledger.tables.messages import Ending
+from mqdlq.ledger.tables import Ending
 from mqdlq.model import Outcome
 from tests.support.postgresql import running_server
 from tests.unit.ledger.test_ledger import KEY, NOON, accept, attempt, outcome, run

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.controls import Meter, Rate
+from mqdlq.ledger.tables import Meter, Rate
 from tests.support.postgresql import ledger_url_fixture
 
 __all__ = ["ledger_url_fixture"]

@@ -9,7 +9,7 @@ import pytest
 
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.runs import Approval
+from mqdlq.ledger.tables import Approval
 from mqdlq.model import Outcome
 from tests.support.run_records import NOON
 from tests.support.web.recorded_runs import RecordedRun, counted_statements

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.database import connect_to
-from mqdlq.ledger.tables.messages import Ending, Learned
+from mqdlq.ledger.tables import Ending, Learned
 from mqdlq.model import AttemptState, Outcome
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, attempt, outcome, run
 

@@ -11,7 +11,7 @@ import pytest
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.messages import CopyState, Restoration
+from mqdlq.ledger.tables import CopyState, Restoration
 from mqdlq.model import Action, AttemptState, RestorationState
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, attempt, run
 

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.failures import Failure
 from mqdlq.handlers.operation import Alerts
-from mqdlq.ledger.tables.runs import Look, Run, alerts, causes
+from mqdlq.ledger.tables import Look, Run, alerts, causes
 from mqdlq.reading.alerts import Alert, alerts_of, lasting_events, start_failure_alerts
 from mqdlq.reading.report.building import read_report
 from mqdlq.reading.report.expiry import expiry_in_words

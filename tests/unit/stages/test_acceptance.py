@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mqdlq.handlers.operation import ApprovalGuards
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.reading.alerts import build_approval_alert
 from mqdlq.stages.approve import (
     PlanReview,

@@ -12,7 +12,7 @@ from sqlalchemy import delete, update
 from mqdlq import lake
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards
-from mqdlq.ledger.tables.runs import Approval, causes
+from mqdlq.ledger.tables import Approval, causes
 from mqdlq.stages.approve import ask_guards
 from mqdlq.stages.execute import Execution, make_pass, settle
 from mqdlq.stages.snapshot.compact_rows import record_causes

@@ -11,8 +11,7 @@ from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
 from mqdlq.ledger.reading.audit import AuditFilter
-from mqdlq.ledger.tables.retention import AuditEvent
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import AuditEvent, Run
 from mqdlq.model import AuditKind
 from mqdlq.stages.approve import PlanReview, record_answer, review_plan
 from mqdlq.stages.execute import make_pass, settle

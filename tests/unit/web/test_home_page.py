@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.ledger.tables.runs import Look
+from mqdlq.ledger.tables import Look
 from mqdlq.reading.fleet import QueueState, read_fleet
 from mqdlq.reading.report.files import write_report
 from mqdlq.stages.execute import make_pass

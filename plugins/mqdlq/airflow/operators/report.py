@@ -25,7 +25,7 @@ from mqdlq.airflow.operators.base import FAILURE, Stage, in_the_foreground, prog
 from mqdlq.errors import MqDlqError
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import Verdict
 from mqdlq.reading import alerts
 from mqdlq.stages.sense.start_run import follower_of, must_be_followed

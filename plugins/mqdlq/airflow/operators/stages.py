@@ -31,7 +31,7 @@ from mqdlq.airflow.operators.base import (
 from mqdlq.airflow.pools import shared_without_a_pool
 from mqdlq.airflow.triggers.waiting import RULES_CHANGED, AnswerTrigger, DepthTrigger, RetryTrigger
 from mqdlq.errors import MqDlqError, QueueManagerError
-from mqdlq.ledger.tables.runs import Look
+from mqdlq.ledger.tables import Look
 from mqdlq.reading.alerts import build_approval_alert
 from mqdlq.reading.page_paths import Paths
 from mqdlq.stages.sense.inspect_queue import (
@@ -49,7 +49,7 @@ from mqdlq.words import outcomes_in_words
 
 if TYPE_CHECKING:
     from mqdlq.ledger import Ledger
-    from mqdlq.ledger.tables.runs import Run
+    from mqdlq.ledger.tables import Run
     from mqdlq.stages.approve import PlanReview
     from mqdlq.stages.execute import Execution, PassResult
     from mqdlq.stages.snapshot.snapshot_options import PayloadKey

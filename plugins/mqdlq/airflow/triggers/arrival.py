@@ -22,7 +22,7 @@ from mqdlq.airflow.triggers.pauses import WakeUps, answer_of, serialized, shared
 from mqdlq.airflow.triggers.waiting import LONGEST_BACK_OFF_S
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.stages.sense.start_run import build_scheduled_run, find_queue, find_scheduled_queue

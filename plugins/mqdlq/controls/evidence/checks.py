@@ -22,7 +22,7 @@ from mqdlq.headers import DLH_LENGTH, message_key
 from mqdlq.headers.ccsid import Family
 from mqdlq.headers.message_description import STRUC_IDS
 from mqdlq.headers.representation import parse_gmt
-from mqdlq.ledger.tables.controls import EvidenceCheck
+from mqdlq.ledger.tables import EvidenceCheck
 from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager, connect

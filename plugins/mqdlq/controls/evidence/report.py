@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqdlq.ledger.tables.controls import EvidenceCheck
+from mqdlq.ledger.tables import EvidenceCheck
 from mqdlq.words import count, moment, visible
 
 

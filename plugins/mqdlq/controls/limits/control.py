@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from mqdlq.controls.limits import Counted, Limits, Rates
 from mqdlq.controls.limits.windows import ClosedWindow, find_reopening
 from mqdlq.controls.work import Control, Hold, Planned, PlannedAttempt, WorkItem
-from mqdlq.ledger.tables.controls import Meter, Rate
+from mqdlq.ledger.tables import Meter, Rate
 from mqdlq.model import Destination, Outcome, Trait
 from mqdlq.mqi.client import printable_name
 from mqdlq.reasons import Reason, Why

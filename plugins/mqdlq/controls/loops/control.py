@@ -13,7 +13,7 @@ from mqdlq.headers import MessageDescriptor, classify, message_identity
 from mqdlq.headers.representation import parse_gmt
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.controls import Departure
-from mqdlq.ledger.tables.controls import Identity
+from mqdlq.ledger.tables import Identity
 from mqdlq.model import QUARANTINE, Action, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.reasons import Why

@@ -11,8 +11,7 @@ from statistics import median
 from mqdlq.controls.settings import read_controls
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.controls import Departure
-from mqdlq.ledger.tables.controls import Identity
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Identity, Run
 from mqdlq.reasons import Reason, Why
 from mqdlq.words import cause_in_words, count, span, visible
 

@@ -23,7 +23,7 @@ from mqdlq.controls.work import (
     WorkList,
 )
 from mqdlq.errors import QueueManagerError
-from mqdlq.ledger.tables.controls import RampState, Subject
+from mqdlq.ledger.tables import RampState, Subject
 from mqdlq.model import QUARANTINE, Action, RampPhase, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.client import BLANK_NAME

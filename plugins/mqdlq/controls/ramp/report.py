@@ -7,8 +7,7 @@ from datetime import datetime
 
 from mqdlq.controls.settings import read_controls
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.controls import RampState, Subject
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import RampState, Run, Subject
 from mqdlq.model import RampPhase
 from mqdlq.reasons import code_of, words_of
 from mqdlq.words import cause_in_words, place

@@ -24,8 +24,7 @@ from mqdlq.headers import (
 )
 from mqdlq.lake import planned_messages, snapshot_rows
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.controls import MessageRepair
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import MessageRepair, Run
 from mqdlq.model import AttemptState, MessageClass, Step
 from mqdlq.reasons import Reason, Why, code_of, words_of
 from mqdlq.words import count, target

@@ -25,25 +25,24 @@ from sqlalchemy import case as sql_case
 from mqdlq.ledger.audit import DECISIONS
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.reading.message_facts import begins, is_on_queue
-from mqdlq.ledger.tables.messages import (
+from mqdlq.ledger.tables import (
     IS_DISCARDED,
+    AuditEvent,
+    approvals,
+    audit,
+    holds,
     learned,
     messages,
     outcomes,
-    restoration_states,
-    restorations,
-    run_messages,
-)
-from mqdlq.ledger.tables.retention import (
-    AuditEvent,
-    audit,
-    holds,
     pruned_outcomes,
     pruned_runs,
     prunes,
     released_holds,
+    restoration_states,
+    restorations,
+    run_messages,
+    runs,
 )
-from mqdlq.ledger.tables.runs import approvals, runs
 from mqdlq.model import AuditKind, Outcome, RestorationState
 
 

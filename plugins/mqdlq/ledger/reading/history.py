@@ -16,7 +16,7 @@ from mqdlq.causes import Cause
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.runs import is_on_queue
 from mqdlq.ledger.snapshots import cause_in_row
-from mqdlq.ledger.tables.runs import (
+from mqdlq.ledger.tables import (
     causes,
     looks,
     runs,

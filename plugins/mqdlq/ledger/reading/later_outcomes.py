@@ -28,15 +28,15 @@ from sqlalchemy import (
 
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.messages import is_only_dry_run
-from mqdlq.ledger.tables.messages import (
+from mqdlq.ledger.tables import (
     attempts,
     learned,
     messages,
     outcomes,
+    runs,
     settled_lots,
     settled_messages,
 )
-from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, Trait
 
 _NO_NEWS: Final = (Outcome.NOT_ATTEMPTED, Outcome.NOT_SELECTED, Outcome.LEASED_BY_RUN)

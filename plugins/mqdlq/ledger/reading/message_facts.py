@@ -13,12 +13,13 @@ from sqlalchemy import ColumnElement, Select, false, func, or_, select
 from mqdlq.errors import MqDlqError
 from mqdlq.ledger.database import Repository, columns_of, in_parts
 from mqdlq.ledger.messages import has_departed
-from mqdlq.ledger.tables.messages import (
+from mqdlq.ledger.tables import (
     Attempt,
     CopyState,
     Learned,
     OutcomeFact,
     Restoration,
+    TakenSnapshot,
     attempt_states,
     learned,
     messages,
@@ -26,8 +27,9 @@ from mqdlq.ledger.tables.messages import (
     restoration_states,
     restorations,
     run_messages,
+    runs,
+    snapshots,
 )
-from mqdlq.ledger.tables.runs import TakenSnapshot, runs, snapshots
 from mqdlq.model import Outcome, RestorationState
 from mqdlq.reasons import Reason
 

@@ -11,9 +11,15 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Select, func, select
 
 from mqdlq.ledger.database import Repository, in_parts
-from mqdlq.ledger.tables.messages import attempts
-from mqdlq.ledger.tables.retention import pruned_outcomes, pruned_runs
-from mqdlq.ledger.tables.runs import runs, snapshots, verdict_outcomes, verdicts
+from mqdlq.ledger.tables import (
+    attempts,
+    pruned_outcomes,
+    pruned_runs,
+    runs,
+    snapshots,
+    verdict_outcomes,
+    verdicts,
+)
 from mqdlq.model import GIVEN_ACTION, AttemptState, Outcome
 
 

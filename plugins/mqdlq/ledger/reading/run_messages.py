@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, and_, func, select
 from mqdlq.ledger.database import Repository, columns_of, in_parts
 from mqdlq.ledger.messages import Listed, is_only_dry_run
 from mqdlq.ledger.reading.message_facts import begins
-from mqdlq.ledger.tables.messages import (
+from mqdlq.ledger.tables import (
     Decision,
     Ending,
     OutcomeFact,

@@ -33,24 +33,30 @@ from sqlalchemy import (
     union_all,
 )
 
+from mqdlq.ledger.columns import UtcDateTime
 from mqdlq.ledger.database import Repository, columns_of, in_parts
 from mqdlq.ledger.reading.later_outcomes import LaterCount, LaterOutcomes
 from mqdlq.ledger.runs import before_the_start
 from mqdlq.ledger.snapshots import taken_snapshots
-from mqdlq.ledger.tables.columns import UtcDateTime
-from mqdlq.ledger.tables.messages import Restoration, leases, messages, restorations, run_messages
-from mqdlq.ledger.tables.retention import Prune, pruned_runs, prunes
-from mqdlq.ledger.tables.runs import (
+from mqdlq.ledger.tables import (
     Look,
+    Prune,
     RecordedVerdict,
+    Restoration,
     Run,
     Sighting,
     TakenSnapshot,
     approvals,
     failures,
+    leases,
     looks,
+    messages,
     passes,
     plans,
+    pruned_runs,
+    prunes,
+    restorations,
+    run_messages,
     runs,
     sightings,
     snapshots,

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from mqdlq.causes import find_cause
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.records import MessageGroup

@@ -13,7 +13,7 @@ from mqdlq.causes import CauseCounter, find_cause
 from mqdlq.errors import HandlerError, LakeError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import Run, Sighting, TakenSnapshot
 from mqdlq.reading.report.records import ExpiringCause, Expiry
 from mqdlq.reading.run import Sources
 from mqdlq.reading.run_messages import Message

@@ -15,8 +15,7 @@ from mqdlq import directories
 from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.messages import Ending
-from mqdlq.ledger.tables.runs import RecordedVerdict
+from mqdlq.ledger.tables import Ending, RecordedVerdict
 from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import all_failures, ordered, read_report

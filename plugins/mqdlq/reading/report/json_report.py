@@ -26,7 +26,7 @@ from io import StringIO
 from typing import Any, Final
 
 from mqdlq.ledger.reading.run_messages import AttemptCount
-from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import Run, Sighting, TakenSnapshot
 from mqdlq.reading.report.records import (
     FailedRule,
     MessageGroup,

@@ -17,9 +17,7 @@ from mqdlq.controls.ramp.report import RampRow
 from mqdlq.controls.repair.changes import RepairRow
 from mqdlq.failures import Failure
 from mqdlq.ledger.reading.run_messages import AttemptCount
-from mqdlq.ledger.tables.controls import EvidenceCheck
-from mqdlq.ledger.tables.messages import Decision, LearnedCount
-from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import Decision, EvidenceCheck, LearnedCount, Run, Sighting, TakenSnapshot
 from mqdlq.model import AttemptState, MessageClass, Outcome, Verdict
 
 

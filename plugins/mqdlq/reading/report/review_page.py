@@ -16,7 +16,7 @@ from mqdlq.causes import COLUMNS, CauseCounter
 from mqdlq.controls.repair.changes import describe_changes, find_all_changes
 from mqdlq.lake import PlanDescription, plan_directory, planned_messages, snapshot_rows
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import Action, PlannedMessage, Step
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.markdown import code, link, plain

@@ -10,8 +10,7 @@ from mqdlq.controls.repair.changes import check_body
 from mqdlq.controls.work import WorkList
 from mqdlq.errors import LakeError, QueueManagerError
 from mqdlq.lake.archive import Copy, name_of_copies, read_copies, write_copies
-from mqdlq.ledger.tables.controls import MessageRepair
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import MessageRepair, Run
 from mqdlq.model import Action, Step
 from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage, browse_with_properties
 from mqdlq.resources import Execution

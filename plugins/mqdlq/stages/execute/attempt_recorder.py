@@ -13,7 +13,7 @@ from mqdlq.controls.registry import ControlChain
 from mqdlq.controls.work import Planned, PlannedAttempt, WorkItem
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor
-from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
+from mqdlq.ledger.tables import Attempt, OutcomeFact
 from mqdlq.model import Action, AttemptState, Destination, Outcome, Step, WorkNumber
 from mqdlq.mqi.client import printable_name
 from mqdlq.mqi.state_queue import Marker

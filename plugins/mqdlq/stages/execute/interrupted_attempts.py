@@ -11,8 +11,7 @@ from mqdlq.controls.loops.control import forward_to
 from mqdlq.controls.repair.changes import explain_delivery
 from mqdlq.controls.work import choose_step
 from mqdlq.headers import message_key
-from mqdlq.ledger.tables.messages import Attempt, Learned, OutcomeFact
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Attempt, Learned, OutcomeFact, Run
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers

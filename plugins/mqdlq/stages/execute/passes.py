@@ -19,7 +19,7 @@ from mqdlq.handlers import Handler
 from mqdlq.headers import DLH_LENGTH, header_row
 from mqdlq.lake import snapshot_rows
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import QUARANTINE, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.client import printable_name

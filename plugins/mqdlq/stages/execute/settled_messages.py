@@ -21,8 +21,7 @@ from mqdlq.lake import settled_rows, snapshot_rows
 from mqdlq.lake.schema import SETTLED
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader
-from mqdlq.ledger.tables.messages import Ending, OutcomeFact
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Ending, OutcomeFact, Run
 from mqdlq.model import Action, Disposition, Outcome
 
 _BATCH_SIZE = 500

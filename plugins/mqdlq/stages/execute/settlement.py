@@ -17,8 +17,7 @@ from mqdlq.controls.work import WorkItem
 from mqdlq.errors import AccountError, ExecutionError
 from mqdlq.lake import read_manifest, snapshot_rows
 from mqdlq.ledger.messages import BrowseOrderReader
-from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
-from mqdlq.ledger.tables.runs import Sighting, TakenSnapshot
+from mqdlq.ledger.tables import Attempt, OutcomeFact, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, Destination, Disposition, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.client import BLANK_NAME

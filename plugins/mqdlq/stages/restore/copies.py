@@ -12,8 +12,7 @@ from mqdlq.lake.archive import Copy, read_copies
 from mqdlq.lake.files import MissingFileError
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
-from mqdlq.ledger.tables.messages import CopyId, CopyState, Restoration
-from mqdlq.ledger.tables.retention import Epoch
+from mqdlq.ledger.tables import CopyId, CopyState, Epoch, Restoration
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.reasons import Reason, Why

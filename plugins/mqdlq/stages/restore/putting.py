@@ -22,7 +22,7 @@ from mqdlq.headers import (
 from mqdlq.headers.chain import ChainedHeader
 from mqdlq.lake.archive import Copy
 from mqdlq.ledger.archive import ArchivedCopy
-from mqdlq.ledger.tables.messages import CopyState
+from mqdlq.ledger.tables import CopyState
 from mqdlq.model import Destination, PutAuthority, RestorationState, WorkNumber
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker

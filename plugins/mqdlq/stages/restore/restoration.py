@@ -12,7 +12,7 @@ from mqdlq.lake.archive import Copy
 from mqdlq.lake.works import record_restoration
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
-from mqdlq.ledger.tables.messages import CopyState, Restoration
+from mqdlq.ledger.tables import CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
 from mqdlq.reasons import Reason, Why, words_of

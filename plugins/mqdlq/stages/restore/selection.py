@@ -17,7 +17,7 @@ from mqdlq.headers import MessageDescriptor
 from mqdlq.lake.archive import Copy
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
-from mqdlq.ledger.tables.messages import CopyState, Restoration
+from mqdlq.ledger.tables import CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.reasons import Reason, Why
 from mqdlq.rules import RulesError, parse

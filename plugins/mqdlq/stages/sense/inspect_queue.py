@@ -13,7 +13,7 @@ from mqdlq.constants import TRANSIENT
 from mqdlq.errors import MqDlqError, QueueManagerError
 from mqdlq.failures import describe
 from mqdlq.handlers import Handler
-from mqdlq.ledger.tables.runs import Look, Run
+from mqdlq.ledger.tables import Look, Run
 from mqdlq.resources import Resources
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import (

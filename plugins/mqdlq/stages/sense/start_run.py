@@ -18,7 +18,7 @@ from mqdlq.errors import (
 )
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run, TakenSnapshot
+from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import QueueKind
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.rules import RulesTable, parse

@@ -13,7 +13,7 @@ from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.runs import LastAccount
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.rules import parse, treatment_changes
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import find_snapshot, full_rows_of_settled, snapshot_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.snapshots import SettledLot
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.rules import treatment_changes
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 

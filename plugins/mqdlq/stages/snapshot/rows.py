@@ -28,7 +28,7 @@ from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
 from mqdlq.headers.representation import parse_gmt
 from mqdlq.lake.schema import FILLED_LATER, HEADERS
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.connect import QueueManager

@@ -18,7 +18,7 @@ from mqdlq.errors import HandlerError
 from mqdlq.headers import message_key
 from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest, snapshot_rows
 from mqdlq.lake.schema import SETTLED
-from mqdlq.ledger.tables.runs import Run, TakenSnapshot
+from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager, connect

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from airflow.sdk.timezone import utcnow
 
-from mqdlq.ledger.tables.retention import AuditEvent
+from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import AuditKind
 from tests.support.web.airflow_app import FORM, ROLES, AirflowApp
 from tests.support.web.demo_world import LAST, WAITING

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from mqdlq.ledger.tables.retention import AuditEvent
+from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import AuditKind
 from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.demo_world import FIRST, HOSTILE

@@ -16,8 +16,7 @@ from embedded_mq.pcf import messages as pcf
 from mqdlq.controls.evidence import checks
 from mqdlq.controls.evidence.report import evidence_in_words
 from mqdlq.controls.work import Planned
-from mqdlq.ledger.tables.controls import EvidenceCheck
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import EvidenceCheck, Run
 from mqdlq.mqi.evidence import MAX_GETS, read_statistics
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.dead_letters import DeadLetterSource

@@ -12,8 +12,7 @@ import pytest
 from mqdlq.controls.evidence import checks
 from mqdlq.controls.evidence.report import evidence_in_words
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.ledger.tables.controls import EvidenceCheck
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import EvidenceCheck, Run
 from mqdlq.model import Verdict
 from mqdlq.reading.report.building import read_report
 from mqdlq.reading.report.records import Report

@@ -16,8 +16,7 @@ from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import Planned, PlannedAttempt, WorkItem
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.messages import RunMessage
-from mqdlq.ledger.tables.controls import Meter, Rate
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Meter, Rate, Run
 from mqdlq.model import Action, Disposition, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.connect import ConnectionSettings

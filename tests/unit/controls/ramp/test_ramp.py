@@ -9,7 +9,7 @@ import pytest
 
 import embedded_mq
 from mqdlq.errors import QueueManagerError
-from mqdlq.ledger.tables.controls import RampState
+from mqdlq.ledger.tables import RampState
 from mqdlq.model import Outcome
 from mqdlq.reasons import words_of
 from mqdlq.stages.execute import Execution, make_pass, settle

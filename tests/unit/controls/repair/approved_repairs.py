@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mqdlq.ledger.tables.runs import Approval
+from mqdlq.ledger.tables import Approval
 from mqdlq.stages.execute import Execution
 from tests.support.world import World
 

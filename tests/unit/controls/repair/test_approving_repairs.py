@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from mqdlq.handlers.operation import ApprovalGuards
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import Outcome
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.review_page import ReviewSettings, write_review_page

@@ -10,7 +10,7 @@ import embedded_mq
 from mqdlq.errors import HandlerError
 from mqdlq.headers import RulesHeader2
 from mqdlq.lake.archive import read_copies
-from mqdlq.ledger.tables.controls import MessageRepair
+from mqdlq.ledger.tables import MessageRepair
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.taking import check_named_messages

@@ -11,7 +11,7 @@ import pytest
 from mqdlq.airflow import params
 from mqdlq.handlers import Handler
 from mqdlq.ledger.reading.message_facts import MessageKeyError
-from mqdlq.ledger.tables.messages import Restoration
+from mqdlq.ledger.tables import Restoration
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import find_messages
 from mqdlq.stages.restore.selection import begin_restoration

@@ -10,9 +10,7 @@ import pytest
 
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.rules import RuleUse, TablePeriod
-from mqdlq.ledger.tables.messages import Ending
-from mqdlq.ledger.tables.retention import Prune
-from mqdlq.ledger.tables.runs import RecordedVerdict, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import Ending, Prune, RecordedVerdict, Sighting, TakenSnapshot
 from mqdlq.model import GIVEN_ACTION, AttemptState, Outcome
 from tests.unit.ledger.test_ledger import NOON, accept, attempt, outcome, run
 

@@ -11,9 +11,15 @@ import pytest
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, RunFilter
-from mqdlq.ledger.tables.messages import Ending
-from mqdlq.ledger.tables.retention import Prune
-from mqdlq.ledger.tables.runs import Approval, Look, RecordedVerdict, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import (
+    Approval,
+    Ending,
+    Look,
+    Prune,
+    RecordedVerdict,
+    Sighting,
+    TakenSnapshot,
+)
 from mqdlq.model import Outcome
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, outcome, run
 from tests.unit.ledger.test_restorations import RESTORATION

@@ -11,7 +11,7 @@ import pytest
 
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.run_messages import AttemptCount, OutcomeFilter
-from mqdlq.ledger.tables.messages import Ending, Learned, OutcomeFact
+from mqdlq.ledger.tables import Ending, Learned, OutcomeFact
 from mqdlq.model import Action, AttemptState, Outcome
 from mqdlq.reasons import Why
 from tests.unit.ledger.test_ledger import NOON, accept, attempt, outcome, run

@@ -14,8 +14,15 @@ from mqdlq.failures import Failure
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
-from mqdlq.ledger.tables.runs import AcceptedPlan, Look, Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import (
+    AcceptedPlan,
+    Attempt,
+    Look,
+    OutcomeFact,
+    Run,
+    Sighting,
+    TakenSnapshot,
+)
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 from mqdlq.reasons import Reason, Why
 

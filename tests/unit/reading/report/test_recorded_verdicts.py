@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import RecordedVerdict, verdict_outcomes
+from mqdlq.ledger.tables import RecordedVerdict, verdict_outcomes
 from mqdlq.reading.report.files import ReportFiles
 from tests.unit.reading.report.conftest import WRITTEN_AT
 from tests.unit.reading.report.ended_runs import (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mqdlq.airflow.params import fault
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import GIVEN_ACTION, MessageClass, Outcome
 from mqdlq.reading.report.commands import DELIVER, FORWARD, MOST_KEYS, command_for, text_command
 from mqdlq.reading.report.records import Report

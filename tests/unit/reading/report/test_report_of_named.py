@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.reading.report.building import read_report, rows_needing_attention
 from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.json_report import render_json

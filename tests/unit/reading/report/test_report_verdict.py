@@ -12,7 +12,7 @@ import pytest
 
 from mqdlq.lake import PlanDescription, finish_plan, plan_directory, start_plan
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Look
+from mqdlq.ledger.tables import Look
 from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.report.records import Report
 from mqdlq.reading.report.text_report import render_text

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mqdlq.handlers.operation import ApprovalGuards
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.review_page import (
     MOST_CAUSES,

@@ -9,7 +9,7 @@ from typing import Final
 
 from mqdlq.lake import PlanDescription, StepCount, finish_plan, plan_directory, start_plan
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import AcceptedPlan
+from mqdlq.ledger.tables import AcceptedPlan
 from mqdlq.model import Outcome
 from mqdlq.reading.run_page import MANY_TARGETS, PlanMatrix, plan_matrix, summarize_run
 from tests.unit.reading.report.ended_runs import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.runs import Look
+from mqdlq.ledger.tables import Look
 from mqdlq.model import AttemptState, Outcome, Verdict
 from mqdlq.reading.report.building import read_report
 from mqdlq.reading.report.files import write_report

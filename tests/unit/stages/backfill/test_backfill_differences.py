@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq import lake
 from mqdlq.lake import SnapshotManifest, snapshot_rows
-from mqdlq.ledger.tables.runs import Run, TakenSnapshot
+from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.stages.backfill import drop_pruned, find_differences, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.retention import prune_snapshots

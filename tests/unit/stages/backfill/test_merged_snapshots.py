@@ -11,7 +11,7 @@ import pytest
 
 from mqdlq import lake
 from mqdlq.cli.rules_diff import stored_snapshots
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import Outcome
 from mqdlq.stages.backfill import drop_pruned, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle

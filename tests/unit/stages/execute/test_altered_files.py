@@ -16,7 +16,7 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import plan_directory
 from mqdlq.lake.files import DigestedFile
 from mqdlq.lake.snapshots import MANIFEST
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import Outcome
 from mqdlq.reasons import Why
 from mqdlq.stages.execute import make_pass, settle

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from mqdlq.ledger.tables.messages import LearnedCount
+from mqdlq.ledger.tables import LearnedCount
 from mqdlq.model import Outcome
 from mqdlq.reading.outcome_files import export_outcomes
 from mqdlq.reading.report.building import read_report

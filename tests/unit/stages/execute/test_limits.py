@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mqdlq.errors import ExecutionError
-from mqdlq.ledger.tables.runs import TakenSnapshot
+from mqdlq.ledger.tables import TakenSnapshot
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World

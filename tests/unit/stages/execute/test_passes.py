@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mqdlq.errors import AccountError, ExecutionError
-from mqdlq.ledger.tables.runs import Sighting
+from mqdlq.ledger.tables import Sighting
 from mqdlq.model import Outcome
 from mqdlq.mqi.state_queue import open_state_queue
 from mqdlq.stages.execute import make_pass, settle

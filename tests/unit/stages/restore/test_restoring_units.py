@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import insert
 
 from mqdlq.errors import LedgerError
-from mqdlq.ledger.tables.messages import restorations
+from mqdlq.ledger.tables import restorations
 from mqdlq.model import Outcome, RestorationState
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.restorations import (

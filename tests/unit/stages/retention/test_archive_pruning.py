@@ -9,8 +9,7 @@ import pytest
 
 from mqdlq.lake.archive import read_back
 from mqdlq.ledger.retention import Hold
-from mqdlq.ledger.tables.messages import CopyState, attempts
-from mqdlq.ledger.tables.runs import runs
+from mqdlq.ledger.tables import CopyState, attempts, runs
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.restorations import (

@@ -11,9 +11,7 @@ import pytest
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import retention
-from mqdlq.ledger.tables import metadata
-from mqdlq.ledger.tables.messages import attempts, outcomes
-from mqdlq.ledger.tables.runs import Approval
+from mqdlq.ledger.tables import Approval, attempts, metadata, outcomes
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.postgresql import ledger_url_fixture

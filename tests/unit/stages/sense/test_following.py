@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mqdlq.handlers import Handler
-from mqdlq.ledger.tables.runs import Look, Run
+from mqdlq.ledger.tables import Look, Run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.inspect_queue import (

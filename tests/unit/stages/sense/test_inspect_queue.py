@@ -12,7 +12,7 @@ import pytest
 import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger.tables.runs import Approval, Look, Run, TakenSnapshot
+from mqdlq.ledger.tables import Approval, Look, Run, TakenSnapshot
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.inspect_queue import (
     Decision,

@@ -6,7 +6,7 @@ import pytest
 
 from mqdlq.errors import ConnectionSettingsError, HandlerError, QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.rules import RulesError
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense import start_run

@@ -11,7 +11,7 @@ import pytest
 from mqdlq.constants import MQRC
 from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger.tables.runs import Look
+from mqdlq.ledger.tables import Look
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.inspect_queue import (
     FAILURE_DELAY,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.ledger.tables.runs import Look
+from mqdlq.ledger.tables import Look
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.sense.work_detection import Watch, find_watch
 from tests.support.world import World

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 
 from mqdlq import lake
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.model import Outcome
 from mqdlq.reading.report.building import read_report
 from mqdlq.stages.execute import make_pass, settle

@@ -11,7 +11,7 @@ import embedded_mq
 from mqdlq import lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Run
 from mqdlq.stages.run_options import RunOptions
 from tests.support.world import NOON, World
 

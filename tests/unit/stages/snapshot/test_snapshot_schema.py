@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from mqdlq import lake
 from mqdlq.directories import PROJECT
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
-from mqdlq.ledger.tables.messages import Ending
+from mqdlq.ledger.tables import Ending
 from mqdlq.model import Outcome
 from mqdlq.stages.execute.settled_messages import UntouchedMessages
 from tests.support.world import World

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from mqdlq.ledger.tables.runs import TakenSnapshot
+from mqdlq.ledger.tables import TakenSnapshot
 from mqdlq.rules import RulesTable, parse
 from mqdlq.tools.rule_drafts import backtest, choose_snapshots
 from tests.support.evaluation.snapshot_builders import (

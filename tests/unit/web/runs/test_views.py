@@ -10,7 +10,7 @@ import pytest
 from mqdlq.errors import MqDlqError
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.runs import EntryKind, RunFacts, RunFilter
-from mqdlq.ledger.tables.runs import Look, RecordedVerdict, Run
+from mqdlq.ledger.tables import Look, RecordedVerdict, Run
 from mqdlq.model import Outcome
 from mqdlq.reading.report.files import write_report
 from mqdlq.reading.report.html_report import account_bar
