@@ -204,12 +204,12 @@ def test_a_bucket_that_spans_two_files_is_evaluated_in_one_task(tmp_path: Path) 
 
     cut = stretches(groups, rows=1500)
 
-    assert [(each.start, each.end) for each in cut] == [(0, 4096), (4096, 9000)]
+    assert [(start, end) for start, end, _ in cut] == [(0, 4096), (4096, 9000)]
     read = [
         [seq for batch in stretch_rows(each, ["browse_seq"], {}) for seq in batch[0].to_pylist()]
         for each in cut
     ]
-    assert read == [list(range(each.start, each.end)) for each in cut]
+    assert read == [list(range(start, end)) for start, end, _ in cut]
 
 
 def test_the_newest_row_of_a_message_counts_among_several_snapshots(tmp_path: Path) -> None:

@@ -10,24 +10,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqdlq.evaluation.value_masks import ValueMasks, Words, encoded, extension_values
+from mqdlq.evaluation.value_masks import Numbers, ValueMasks, Words, encoded, extension_values
 from mqdlq.lake import StepCount
 from mqdlq.lake.schema import STEP
 from mqdlq.model import Disposition, Step
 from mqdlq.plan import columns_of, resolve, steps_of, steps_without_a_dlh, treatment_digest
 from mqdlq.rules import Rule, RulesTable
-
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
-
-_REMEMBERED: Final = 65_536
-"""The most treatments that are cached."""
 
 
 def columns_needed(table: RulesTable) -> list[str]:
@@ -39,7 +34,8 @@ def columns_needed(table: RulesTable) -> list[str]:
 class Decisions:
     """Decisions of one table on successive batches; `treatments` explains their numbers.
 
-    With `has_given_action` the table is one action, given for exactly these messages.
+    With `has_given_action` the table is one action, given for exactly these messages. At most
+    `remembered` treatments are cached.
     """
 
     def __init__(
@@ -49,7 +45,7 @@ class Decisions:
         nul_as_blank: bool = False,
         explain: bool = False,
         has_given_action: bool = False,
-        remembered: int = _REMEMBERED,
+        remembered: int = 65_536,
     ) -> None:
         without_a_dlh = steps_without_a_dlh(table) if has_given_action else ()
         self.treatments = Treatments(explain, without_a_dlh)
@@ -85,13 +81,11 @@ class Decisions:
     def _values(self, name: str, letters: pa.RecordBatch) -> pa.Array:
         """Return a column as it is compared: that of an extension follows from others."""
         table = self._masks.table
-        keyword = table.extensions.get(name)
-        if keyword is None:
-            return letters.column(name)
-        return extension_values(keyword, table.limits.get(name, ()), letters)
+        if keyword := table.extensions.get(name):
+            return extension_values(keyword, table.limits.get(name, ()), letters)
+        return letters.column(name)
 
     def _decide_combinations(self, number: int, held: dict[str, _Column]) -> Numbers:
-        """Decide for distinct combinations of values."""
         standing = [
             (self._masks.cached_bits(name, held[name].values), held[name].codes)
             for name in self._masks.columns
@@ -106,7 +100,6 @@ class Decisions:
         return self._decide_rule_sets(bits, held, nearest)
 
     def _decide_rule_sets(self, bits: Words, held: dict[str, _Column], nearest: Numbers) -> Numbers:
-        """Decide for sets of rules, with targets from the messages."""
         sets = _as_bytes(bits).dictionary_encode()
         codes = sets.indices.to_numpy()
         chains = [self._chain(code) for code in sets.dictionary.to_pylist()]
@@ -125,7 +118,6 @@ class Decisions:
         return np.array(numbers, np.int64)[which]
 
     def _chain(self, code: bytes) -> Chain:
-        """Return the chain of the rules whose bits are set."""
         if code not in self._chains:
             chain = Chain.of(self._masks.rules(np.frombuffer(code, np.int64).tolist()))
             self._chains[code] = chain
@@ -201,7 +193,6 @@ SCHEMA: Final = pa.schema(
 )
 """The columns of a treatment; dictionaries make repeated texts cheap."""
 
-
 TARGETS_TO_A_RULE: Final = 1000
 """The most targets by which a rule's messages are counted; with more, there is one count."""
 
@@ -225,7 +216,6 @@ class Chain:
 
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> Chain:
-        """Return the chain of these rules, given in the order of their table."""
         steps = steps_of(rules)
         return cls(steps, columns_of(steps))
 
@@ -235,7 +225,6 @@ class Chain:
         return self.steps[0].rule if self.steps else 0
 
 
-@dataclass
 class Treatments:
     """The treatments so far, numbered from 1, and the number of messages of each.
 
@@ -243,17 +232,15 @@ class Treatments:
     a message without a valid MQDLH: empty, unless an action is given for messages by name.
     """
 
-    explain: bool = False
-    without_a_dlh: tuple[Step, ...] = ()
-    _settled: list[StepCount] = field(default_factory=list)
-    _dispositions: Counter[str] = field(default_factory=Counter)
+    _numbers: dict[Any, int]
+    _rows: list[_Row]
+    _counts: Any
+    _made: Any
 
-    _numbers: dict[Any, int] = field(default_factory=dict)
-    _rows: list[_Row] = field(default_factory=list)
-    _counts: Any = None
-    _made: Any = None
-
-    def __post_init__(self) -> None:
+    def __init__(self, explain: bool, without_a_dlh: tuple[Step, ...]) -> None:
+        self._explain, self._without_a_dlh = explain, without_a_dlh
+        self._step_counts: list[StepCount] = []
+        self._dispositions: Counter[str] = Counter()
         self._clear()
 
     def __len__(self) -> int:
@@ -265,7 +252,7 @@ class Treatments:
         `held` are the values of its target columns, and `nearest` is the ordinal of the nearest
         rule if none matches.
         """
-        explained = (chain.winning, nearest) if self.explain else (0, 0)
+        explained = (chain.winning, nearest) if self._explain else (0, 0)
         what = (chain, *(held[name] for name in chain.columns), explained)
         if what not in self._numbers:
             self._numbers[what] = len(self._rows)
@@ -275,13 +262,11 @@ class Treatments:
         return self._numbers[what]
 
     def count(self, numbers: Any) -> None:
-        """Count a message for each of these numbers."""
         counted = np.bincount(numbers, minlength=len(self._rows))
         counted[: len(self._counts)] += self._counts
         self._counts = counted
 
     def steps(self, number: int) -> tuple[Step, ...]:
-        """Return the steps of a treatment."""
         return self._rows[number][1]
 
     def rows(self, numbers: Any) -> pa.RecordBatch:
@@ -294,6 +279,7 @@ class Treatments:
 
     def forget(self) -> None:
         """Restart the numbering, and keep the counts."""
+        counts = self._step_counts
         for number, count in enumerate(self._counts.tolist()):
             if count:
                 disposition, steps, _ = self._rows[number]
@@ -302,39 +288,33 @@ class Treatments:
                     first = steps[0]
                     target = (first.target_q, first.target_q_mgr)
                     counted = (first.rule, first.action.value, *target, first.rule_line, count)
-                    self._settled.append(StepCount(*counted))
-        self._settled = summed(self._settled)
+                    counts.append(StepCount(*counted))
+        self._step_counts = summed(counts)
         self._clear()
 
-    def dispositions(self) -> dict[str, int]:
-        """Return the number of messages by disposition."""
+    def counted(self) -> tuple[dict[str, int], list[StepCount]]:
+        """Count the messages by disposition, and those with steps by the first one."""
         self.forget()
-        return dict(self._dispositions)
-
-    def step_counts(self) -> list[StepCount]:
-        """Count the planned messages by their first step."""
-        self.forget()
-        return self._settled
+        return dict(self._dispositions), self._step_counts
 
     def _clear(self) -> None:
         self._numbers = {}
-        steps = self.without_a_dlh
+        steps = self._without_a_dlh
         disposition = Disposition.PLANNED if steps else Disposition.UNPROCESSABLE
-        self._rows = [(disposition, steps, (steps[0].rule if steps and self.explain else 0, 0))]
+        explained = (steps[0].rule if steps and self._explain else 0, 0)
+        self._rows = [(disposition, steps, explained)]
         self._counts = np.zeros(0, np.int64)
         self._made = pa.RecordBatch.from_pylist([], schema=SCHEMA)
 
 
-def _as_row(
-    disposition: Disposition, steps: Sequence[Step], explained: tuple[int, int]
-) -> dict[str, Any]:
+def _as_row(disposition: Disposition, steps: tuple[Step, ...], explained: tuple[int, int]) -> Any:
     winning, nearest = explained
     return {
         "disposition": disposition.value,
         "steps": [asdict(step) for step in steps],
         "winning_rule": winning or None,
         "nearest_rule": nearest or None,
-        "digest": bytes.fromhex(treatment_digest(disposition, tuple(steps))),
+        "digest": bytes.fromhex(treatment_digest(disposition, steps)),
     }
 
 
@@ -351,6 +331,6 @@ def summed(counts: Iterable[StepCount]) -> list[StepCount]:
     many |= {step.rule for step in found if step.target_q == MANY}
     told: Counter[StepCount] = Counter()
     for step, messages in found.items():
-        is_one_of_many = step.rule in many
-        told[replace(step, target_q=MANY, target_q_mgr="") if is_one_of_many else step] += messages
+        is_one = step.rule not in many
+        told[step if is_one else replace(step, target_q=MANY, target_q_mgr="")] += messages
     return [replace(step, messages=messages) for step, messages in told.items()]

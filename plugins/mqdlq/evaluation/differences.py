@@ -12,6 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
@@ -56,26 +57,10 @@ _Pair = tuple[tuple[int, ...], tuple[int, ...], bool]
 _Cells = dict[_Pair, tuple[int, list[Sample]]]
 """How many messages have a pair, and the first few of them if their treatment differs."""
 
-_SAMPLE: Final = pa.struct(
-    [("snapshot_id", pa.string()), ("browse_seq", pa.int64()), ("message_key", pa.string())]
-)
-_SCHEMA: Final = pa.schema(
-    [
-        ("old", pa.list_(pa.int32())),
-        ("new", pa.list_(pa.int32())),
-        ("differ", pa.bool_()),
-        ("messages", pa.int64()),
-        ("samples", pa.list_(_SAMPLE)),
-    ]
-)
-
 
 @dataclass(slots=True)
 class Cell:
-    """The messages whose treatment changes from `old` to `new`.
-
-    `samples` has the first few messages.
-    """
+    """The messages whose treatment changes from `old` to `new`, and the first few of them."""
 
     old: str
     new: str
@@ -123,7 +108,7 @@ def treatments_in(
     ids = tuple(snapshot.manifest.snapshot_id for snapshot in stored)
     if not stored:
         return Treatments(ids, 0, ())
-    work = Comparison(old, new, nul_as_blank(stored))
+    is_blank = nul_as_blank(stored)
     if {old.queue_kind, new.queue_kind} != {kind := queue_kind(stored)}:
         raise LakeError(
             "MQDLQ-438",
@@ -133,22 +118,23 @@ def treatments_in(
     if submit:
         found = _compare_in_spark(old, new, stored, submit)
     else:
-        found = work.total(work(_batches(stored, work.columns)))
+        found = compared(old, new, is_blank, _batches(stored, _columns(old, new)))
     cells: dict[tuple[str, str], Cell] = {}
-    for cell in found["cells"]:
-        labels = _label(cell["old"], old), _label(cell["new"], new)
-        kept = cells.setdefault(labels, Cell(*labels))
-        kept.messages += cell["messages"]
-        samples = [Sample(*sample) for sample in cell["samples"]]
-        kept.samples = sorted([*kept.samples, *samples])[:SAMPLES]
-    in_order = sorted(cells.values(), key=lambda cell: (-cell.messages, cell.old, cell.new))
-    matched = found["matched"]
+    matched_old, matched_new = Counter[int](), Counter[int]()
+    for (before, after, differ), (messages, samples) in found.items():
+        matched_old.update(dict.fromkeys(before, messages))
+        matched_new.update(dict.fromkeys(after, messages))
+        if differ:
+            labels = _label(before, old), _label(after, new)
+            kept = cells.setdefault(labels, Cell(*labels))
+            kept.messages += messages
+            kept.samples = sorted([*kept.samples, *samples])[:SAMPLES]
     return Treatments(
         ids,
-        found["messages"],
-        tuple(in_order),
-        tuple(zip(old.rules, matched["old"], strict=True)),
-        tuple(zip(new.rules, matched["new"], strict=True)),
+        sum(messages for messages, _ in found.values()),
+        tuple(sorted(cells.values(), key=lambda cell: (-cell.messages, cell.old, cell.new))),
+        tuple((rule, matched_old[rule.ordinal]) for rule in old.rules),
+        tuple((rule, matched_new[rule.ordinal]) for rule in new.rules),
     )
 
 
@@ -164,7 +150,7 @@ def _batches(stored: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.
 
 def _compare_in_spark(
     old: RulesTable, new: RulesTable, stored: Sequence[Snapshot], submit: Submit
-) -> dict[str, Any]:
+) -> _Cells:
     with tempfile.TemporaryDirectory(prefix="mqdlq-") as directory:
         output = Path(directory, "found.json")
         arguments = ["--output", str(output)]
@@ -179,22 +165,24 @@ def _compare_in_spark(
             raise LakeError(
                 "MQDLQ-412", "the comparison in Spark failed; the lines above have its output"
             )
-        found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
-        return found
+        return {
+            (tuple(before), tuple(after), differ): (messages, [Sample(*one) for one in samples])
+            for before, after, differ, messages, samples in json.loads(output.read_bytes())
+        }
 
 
 def _label(rules: Sequence[int], table: RulesTable) -> str:
     return ", then ".join(action_text(table.rules[ordinal - 1]) for ordinal in rules) or _LEFT
 
 
-def write_comparison(directories: Sequence[str], old: str, new: str, output: str) -> None:
+def write_comparison(snapshot: Sequence[str], old: str, new: str, output: str) -> None:
     """Compare the frozen tables in two files over snapshots, and write the result as JSON."""
-    snapshots = [Snapshot.at(directory) for directory in directories]
+    snapshots = [Snapshot.at(directory) for directory in snapshot]
     kind = queue_kind(snapshots)
     tables = rules_of_file(old, kind, frozen=True), rules_of_file(new, kind, frozen=True)
     spark = SparkSession.builder.appName("mqdlq rules diff").getOrCreate()
     found = compare(spark, snapshots, *tables)
-    lake.write_text(output, json.dumps(found))
+    lake.write_text(output, json.dumps([(*pair, *held) for pair, held in found.items()]))
 
 
 def compare(
@@ -203,82 +191,33 @@ def compare(
     old: RulesTable,
     new: RulesTable,
     bounds: Bounds | None = None,
-) -> dict[str, Any]:
-    """Return `Comparison.total` for all messages of snapshots; raise `LakeError`."""
-    work = Comparison(old, new, nul_as_blank(snapshots))
-    messages = Messages(spark, snapshots, work.columns, bounds or Bounds(), whole=True)
-    return work.total(messages.process(work, _SCHEMA, messages.strategy()).to_batches())
+) -> _Cells:
+    """Count the pairs of all messages of snapshots in Spark; raise `LakeError`."""
+    messages = Messages(spark, snapshots, _columns(old, new), bounds or Bounds(), whole=True)
+    strategy, _ = messages.strategy()
+    cells: _Cells = {}
+    for found in messages.process(partial(compared, old, new, nul_as_blank(snapshots)), strategy):
+        for pair, held in found.items():
+            _add(cells, pair, *held)
+    return cells
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Comparison of two tables on the same messages, as a function for Spark's tasks."""
+def _columns(old: RulesTable, new: RulesTable) -> list[str]:
+    return sorted({*columns_needed(old), *columns_needed(new)})
 
-    old: RulesTable
-    new: RulesTable
-    nul_as_blank: bool
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns of `headers` that it reads."""
-        return sorted({*columns_needed(self.old), *columns_needed(self.new)})
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield a row for each pair that a task's messages have."""
-        before = Decisions(self.old, nul_as_blank=self.nul_as_blank)
-        after = Decisions(self.new, nul_as_blank=self.nul_as_blank)
-        found: _Cells = {}
-        for batch in batches:
-            if batch.num_rows:
-                for pair, messages, samples in _counted(batch, before, after):
-                    _add(found, pair, messages, samples)
-        rows = [
-            {
-                "old": old,
-                "new": new,
-                "differ": differ,
-                "messages": messages,
-                "samples": [sample._asdict() for sample in samples],
-            }
-            for (old, new, differ), (messages, samples) in found.items()
-        ]
-        yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
-
-    def total(self, found: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-        """Return the sum of the rows that tasks yielded, as JSON.
-
-        It has the number of messages, the cells of messages whose treatment differs, and the number
-        of messages that each rule matched, in table order. A cell has the ordinals of the `old` and
-        `new` rules, the number of `messages`, and a few samples in the order of `Sample`.
-        """
-        cells: _Cells = {}
-        for row in (row for batch in found for row in batch.to_pylist()):
-            samples = [Sample(**sample) for sample in row["samples"]]
-            pair = (tuple(row["old"]), tuple(row["new"]), row["differ"])
-            _add(cells, pair, row["messages"], samples)
-        matched_old: Counter[int] = Counter()
-        matched_new: Counter[int] = Counter()
-        for (old, new, _), (messages, _) in cells.items():
-            matched_old.update(dict.fromkeys(old, messages))
-            matched_new.update(dict.fromkeys(new, messages))
-        differ = [(pair, *held) for pair, held in cells.items() if pair[2]]
-        differ.sort(key=lambda cell: (-cell[1], *cell[0]))
-        return {
-            "messages": sum(messages for messages, _ in cells.values()),
-            "cells": [
-                {
-                    "old": list(old),
-                    "new": list(new),
-                    "messages": messages,
-                    "samples": [list(sample) for sample in samples],
-                }
-                for (old, new, _), messages, samples in differ
-            ],
-            "matched": {
-                "old": [matched_old[rule.ordinal] for rule in self.old.rules],
-                "new": [matched_new[rule.ordinal] for rule in self.new.rules],
-            },
-        }
+def compared(
+    old: RulesTable, new: RulesTable, is_blank: bool, batches: Iterable[pa.RecordBatch]
+) -> _Cells:
+    """Count the pairs of a task's messages; `is_blank` says whether NULs compare as blanks."""
+    before = Decisions(old, nul_as_blank=is_blank)
+    after = Decisions(new, nul_as_blank=is_blank)
+    found: _Cells = {}
+    for batch in batches:
+        if batch.num_rows:
+            for pair, messages, samples in _counted(batch, before, after):
+                _add(found, pair, messages, samples)
+    return found
 
 
 def _add(cells: _Cells, pair: _Pair, messages: int, samples: Sequence[Sample]) -> None:

@@ -21,7 +21,6 @@ from mqdlq.errors import LakeError
 from mqdlq.evaluation.decisions import columns_needed
 from mqdlq.evaluation.messages import (
     Bounds,
-    Choice,
     Messages,
     Strategy,
     frozen_rules,
@@ -29,7 +28,6 @@ from mqdlq.evaluation.messages import (
     queue_kind,
     rules_of_file,
 )
-from mqdlq.evaluation.plan_parts import SCHEMA as RECEIPT
 from mqdlq.evaluation.plan_parts import (
     PlanPart,
     Receipt,
@@ -107,20 +105,18 @@ def evaluate(
 
 def _receipts(messages: Messages, part: PlanPart) -> list[Receipt]:
     """Evaluate all messages, and return the receipts of the plan's parts in browse order."""
-    choice = messages.strategy()
-    _log(f"strategy {choice.strategy}: {choice.why}")
-    receipts = _evaluate_by(messages, part, choice)
+    strategy, why = messages.strategy()
+    receipts = _evaluate_by(messages, part, strategy, why)
     if not buckets_are_complete(receipts):
-        choice = Choice(Strategy.ROWS, "the messages are not in browse order")
-        _log(f"strategy {choice.strategy}: {choice.why}")
-        receipts = _evaluate_by(messages, part, choice)
+        why = "the messages are not in browse order"
+        receipts = _evaluate_by(messages, part, Strategy.ROWS, why)
     return sorted(receipts, key=lambda receipt: receipt.first)
 
 
-def _evaluate_by(messages: Messages, part: PlanPart, choice: Choice) -> list[Receipt]:
-    is_sorted = choice.strategy is Strategy.ROWS or len(messages.snapshots) > 1
-    found = messages.process(replace(part, sorted=is_sorted), RECEIPT, choice)
-    return [Receipt.from_json(text) for text in found["receipt"].to_pylist()]
+def _evaluate_by(messages: Messages, part: PlanPart, strategy: Strategy, why: str) -> list[Receipt]:
+    _log(f"strategy {strategy}: {why}")
+    is_sorted = strategy is Strategy.ROWS or len(messages.snapshots) > 1
+    return messages.process(replace(part, sorted=is_sorted), strategy)
 
 
 def _check_counts(

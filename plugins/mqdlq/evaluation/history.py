@@ -29,26 +29,18 @@ from mqdlq.rules.comparing import rule_text
 CAUSE: Final = ("cause_id", "reason", "dest_q_name", "dest_q_mgr_name", "put_appl_name")
 _WRITTEN: Final = ("reason", "queue_name", "queue_manager_name")
 _CAUSES: Final = pa.schema(
-    [
-        ("reason", pa.int32()),
-        *((name, pa.string()) for name in (*_WRITTEN[1:], *CAUSE[2:4], "cause_id")),
-    ]
+    {"reason": pa.int32(), **dict.fromkeys((*_WRITTEN[1:], *CAUSE[2:4], "cause_id"), pa.string())}
 )
 _QUEUE: Final = ("queue_manager", "queue")
 _COLUMNS: Final = (
-    "browse_seq",
-    "message_key",
-    "class",
-    "dlh_reason",
-    "dlh_dest_q_name",
-    "dlh_dest_q_mgr_name",
-    "put_appl_name",
-    "dead_lettered_at",
+    *("browse_seq", "message_key", "class", "dlh_reason", "dlh_dest_q_name"),
+    *("dlh_dest_q_mgr_name", "put_appl_name", "dead_lettered_at"),
 )
 
 
-def write_history(root: str, history: str) -> None:
+def write_history(root: str, directory: str) -> None:
     """Write the history of a lake; raise `LakeError`."""
+    history = directory.rstrip("/")
     # Snapshots that backfills merged repeat messages of their source snapshots.
     stored = lake.finished_snapshots(root)
     snapshots = [one for one in stored if not one.manifest.put_together_from]
@@ -117,16 +109,15 @@ def _find_causes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist(rows, schema=_CAUSES)
 
 
+# The outcomes of messages, and those of pruned runs by number.
 _OUTCOMES: Final = (
     "run_id string, queue_manager string, queue string, message_key binary, residence int,"
     " rules_digest string, dry_run boolean, rule int, action string, outcome string, at timestamp"
 )
-"""The outcomes of messages."""
 _PRUNED: Final = (
     "run_id string, queue_manager string, queue string, rules_digest string, dry_run boolean,"
     " rule int, action string, outcome string, messages bigint"
 )
-"""The outcomes of pruned runs by number."""
 
 
 def _exported(spark: SparkSession, place: str, schema: str) -> DataFrame:
@@ -203,29 +194,19 @@ def _rules(
             manifest.rules_text, "the rules of a snapshot", manifest.queue_kind, frozen=True
         ).rules
     ]
-    schema = pa.schema(
-        [
-            ("rules_digest", pa.string()),
-            ("rule", pa.int32()),
-            ("line", pa.int32()),
-            ("text", pa.string()),
-        ]
-    )
+    texts = {name: pa.string() for name in ("rules_digest", "text")}
+    schema = pa.schema({**texts, "rule": pa.int32(), "line": pa.int32()})
     known = spark.createDataFrame(pa.Table.from_pylist(rules, schema=schema))
     columns = ("rules_digest", "rule", "outcome")
     each = outcomes.select(*columns, F.lit(1).alias("number"))
     both = each.union(pruned.select(*columns, F.col("messages").alias("number")))
+    key = ["rules_digest", "rule"]
     told = (
         both.where("rule > 0")
-        .groupBy("rules_digest", "rule")
-        .agg(
-            _counted(Trait.SUCCEEDED).alias("succeeded"),
-            _counted(Trait.FAILED).alias("failed"),
-        )
+        .groupBy(key)
+        .agg(_counted(Trait.SUCCEEDED, "succeeded"), _counted(Trait.FAILED, "failed"))
     )
-    key = ["rules_digest", "rule"]
-    met = _met(spark, root)
-    joined = known.join(met, key, "left").join(told, key, "left")
+    joined = known.join(_met(spark, root), key, "left").join(told, key, "left")
     tried = F.col("succeeded") + F.col("failed")
     return joined.select(
         *key,
@@ -259,9 +240,9 @@ def _met(spark: SparkSession, root: str) -> DataFrame:
     )
 
 
-def _counted(trait: Trait) -> Column:
+def _counted(trait: Trait, name: str) -> Column:
     has_trait = F.col("outcome").isin([outcome.value for outcome in Outcome.having(trait)])
-    return F.sum(F.when(has_trait, F.col("number")).otherwise(0))
+    return F.sum(F.when(has_trait, F.col("number")).otherwise(0)).alias(name)
 
 
 def _seconds(start: str, end: str) -> Column:

@@ -7,11 +7,13 @@ and runs once for each task. The stored bytes of bodies are never read.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property, partial
 from itertools import groupby, pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +32,11 @@ from mqdlq.model import QueueKind
 from mqdlq.plan import MESSAGES_TO_A_BUCKET
 from mqdlq.rules import RulesError, RulesTable, parse
 
-Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""The type of functions for Spark's `mapInArrow`."""
+Result = TypeVar("Result")
+Work = Callable[[Iterable[pa.RecordBatch]], Result]
+"""What a task does with all its messages; workers get it, and return its result, by pickle."""
+
+_RESULT: Final = pa.schema([("result", pa.binary())])
 
 # What the snapshots of an evaluation must have in common: rules, the kind of queue, NULs.
 
@@ -77,26 +82,28 @@ def _parsed(text: str, name: str, queue_kind: QueueKind, *, frozen: bool) -> Rul
 
 def queue_kind(snapshots: Sequence[Snapshot]) -> QueueKind:
     """Return the kind of the snapshots' queues; raise `LakeError` if there are several."""
-    kinds = {snapshot.manifest.queue_kind for snapshot in snapshots}
-    if len(kinds) > 1:
-        raise LakeError(
-            "MQDLQ-437",
-            "some snapshots are of backout queues (queue_kind), others are not; name snapshots of"
-            " one kind of queue",
-        )
-    return kinds.pop()
+    return _common(
+        {snapshot.manifest.queue_kind for snapshot in snapshots},
+        "MQDLQ-437",
+        "some snapshots are of backout queues (queue_kind), others are not; name snapshots of"
+        " one kind of queue",
+    )
 
 
 def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
     """Return whether the snapshots' rules compare NULs as blanks; raise `LakeError` if mixed."""
-    ways = {snapshot.manifest.nul_as_blank for snapshot in snapshots}
-    if len(ways) > 1:
-        raise LakeError(
-            "MQDLQ-407",
-            "some snapshots compare NULs as blanks (nul_as_blank), others do not; name snapshots"
-            " with the same setting",
-        )
-    return ways.pop()
+    return _common(
+        {snapshot.manifest.nul_as_blank for snapshot in snapshots},
+        "MQDLQ-407",
+        "some snapshots compare NULs as blanks (nul_as_blank), others do not; name snapshots"
+        " with the same setting",
+    )
+
+
+def _common(settings: set[Result], error_id: str, text: str) -> Result:
+    if len(settings) > 1:
+        raise LakeError(error_id, text)
+    return settings.pop()
 
 
 # Choose a strategy, and process the messages by it.
@@ -130,15 +137,6 @@ class Bounds:
     strategy: Strategy | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A strategy and the reason for it, with row groups if the strategy reads them."""
-
-    strategy: Strategy
-    why: str
-    groups: tuple[Group, ...] = ()
-
-
 @dataclass(frozen=True)
 class Messages:
     """The messages of snapshots, if `whole` with settled ones, and the columns to read."""
@@ -155,23 +153,32 @@ class Messages:
         manifests = [snapshot.manifest for snapshot in self.snapshots]
         return sum(each.messages if self.whole else each.full for each in manifests)
 
-    def strategy(self) -> Choice:
-        """Choose by the number of messages, and whether one snapshot has all of them in order."""
+    @cached_property
+    def groups(self) -> list[Group] | None:
+        """The row groups of the first snapshot, None if they are not in browse order."""
+        return groups_in_order(self.snapshots[0].headers)
+
+    def strategy(self) -> tuple[Strategy, str]:
+        """Choose by the number of messages, and whether one snapshot has all of them in order.
+
+        The reason for it comes with the strategy.
+        """
         asked, snapshots = self.bounds.strategy, self.snapshots
         few = self.number <= self.bounds.in_driver
         if asked is Strategy.DRIVER or (few and asked is None):
-            return Choice(Strategy.DRIVER, f"{self.number} messages are few")
+            return Strategy.DRIVER, f"{self.number} messages are few"
         if len(snapshots) > 1:
-            return Choice(Strategy.ROWS, f"{len(snapshots)} snapshots have messages in common")
+            return Strategy.ROWS, f"{len(snapshots)} snapshots have messages in common"
         if self.whole and snapshots[0].manifest.settled:
-            return Choice(Strategy.ROWS, "other snapshots hold the rows of its settled messages")
+            return Strategy.ROWS, "other snapshots hold the rows of its settled messages"
         if asked is Strategy.ROWS:
-            return Choice(Strategy.ROWS, "as was asked for")
-        groups = groups_in_order(snapshots[0].headers)
-        if groups is None:
-            return Choice(Strategy.ROWS, "the snapshot's row groups are not in order")
-        why = f"{self.number} messages in {len(groups)} row groups in order"
-        return Choice(Strategy.ROW_GROUPS, why, tuple(groups))
+            return Strategy.ROWS, "as was asked for"
+        if self.groups is None:
+            return Strategy.ROWS, "the snapshot's row groups are not in order"
+        return (
+            Strategy.ROW_GROUPS,
+            f"{self.number} messages in {len(self.groups)} row groups in order",
+        )
 
     def rows(self) -> DataFrame:
         """Return the rows of the messages, with `queue_manager`, `queue` and `snapshot_id`.
@@ -190,51 +197,55 @@ class Messages:
         rows = rows.withColumn("newest", F.max("snapshot").over(same)).where("snapshot = newest")
         return rows.select(*self.columns, *names)
 
-    def process(self, work: Work, schema: pa.Schema, choice: Choice) -> pa.Table:
-        """Return the results of `work`, a picklable function, for all messages.
+    def process(self, work: Work[Result], strategy: Strategy) -> list[Result]:
+        """Return the results of `work` for all messages, one for each task.
 
         One task gets all messages of a bucket of the plan's hash, in browse order if the snapshot
         is in browse order. `Strategy.ROWS` always sorts them.
         """
-        match choice.strategy:
+        match strategy:
             case Strategy.DRIVER:
                 rows = self.rows()
                 ordered = rows.sort(*_order()) if len(self.snapshots) > 1 else rows
-                return pa.Table.from_batches(work(_batches(ordered)), schema)
+                return [work(_batches(ordered))]
             case Strategy.ROW_GROUPS:
-                return self._process_stretches(work, schema, choice)
+                return self._process_stretches(work)
             case Strategy.ROWS:
-                return run_on_workers(partitioned_by_bucket(self.rows()), work, schema).toArrow()
+                return _results(partitioned_by_bucket(self.rows()), work)
 
-    def _process_stretches(self, work: Work, schema: pa.Schema, choice: Choice) -> pa.Table:
+    def _process_stretches(self, work: Work[Result]) -> list[Result]:
         # Two tasks for a core, if they are worth the start.
         cores = self.spark.sparkContext.defaultParallelism
         wanted = max(self.number // (2 * cores), _ROWS_ARE_WORTH_A_TASK)
-        found = stretches(choice.groups, min(wanted, self.bounds.rows_to_a_task))
-        names = _names_of(self.snapshots[0])
-        reading = _Reading(tuple(found), tuple(self.columns), names, work)
+        found = stretches(self.groups or (), min(wanted, self.bounds.rows_to_a_task))
         numbers = self.spark.range(0, len(found), 1, max(len(found), 1))
+        constants = _names_of(self.snapshots[0])
         try:
-            return run_on_workers(numbers, reading, schema).toArrow()
+            return _results(numbers, partial(_on_stretches, found, self.columns, constants, work))
         except PySparkException:
             verify(self.snapshots[0].headers)  # to name the file that a worker refused
             raise
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """Work on ranges of a snapshot: a task gets numbers of ranges in place of messages."""
+def _results(rows: DataFrame, work: Work[Result]) -> list[Result]:
+    found = run_on_workers(rows, partial(_pickled, work), _RESULT).toArrow()
+    return [pickle.loads(each) for each in found["result"].to_pylist()]  # noqa: S301 (our workers)
 
-    stretches: tuple[Stretch, ...]
-    columns: tuple[str, ...]
-    constants: dict[str, str]
-    work: Work
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                rows = stretch_rows(self.stretches[number], self.columns, self.constants)
-                yield from self.work(rows)
+def _pickled(work: Work[Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(work(batches))]}, _RESULT)
+
+
+def _on_stretches(
+    stretches: Sequence[Stretch],
+    columns: Sequence[str],
+    constants: dict[str, str],
+    work: Work[Result],
+    batches: Iterable[pa.RecordBatch],
+) -> Result:
+    """Work on the stretches whose numbers a task gets in place of messages."""
+    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+    return work(rows for at in numbers for rows in stretch_rows(stretches[at], columns, constants))
 
 
 def partitioned_by_bucket(rows: DataFrame) -> DataFrame:
@@ -396,13 +407,8 @@ class Group:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """The rows of these groups with `browse_seq` in [start, end)."""
-
-    start: int
-    end: int
-    groups: tuple[Group, ...]
+Stretch = tuple[int, int, Sequence[Group]]
+"""A range of browse numbers, whose end is not included, and the groups with rows in it."""
 
 
 def groups_in_order(headers: Files) -> list[Group] | None:
@@ -424,8 +430,7 @@ def groups_in_order(headers: Files) -> list[Group] | None:
                 continue
             if known is None or not known.has_min_max:
                 return None
-            found = Group(location, digest, number, group.num_rows, known.min, known.max)
-            groups.append(found)
+            groups.append(Group(location, digest, number, group.num_rows, known.min, known.max))
     groups.sort(key=lambda group: group.first)
     ascend = all(one.last < other.first for one, other in pairwise(groups))
     return groups if ascend else None
@@ -445,7 +450,7 @@ def stretches(groups: Sequence[Group], rows: int) -> list[Stretch]:
         waiting += group.rows
     bounds.append(groups[-1].last + 1)
     return [
-        Stretch(start, end, tuple(one for one in groups if one.last >= start and one.first < end))
+        (start, end, [one for one in groups if one.last >= start and one.first < end])
         for start, end in pairwise(bounds)
     ]
 
@@ -457,18 +462,18 @@ def stretch_rows(
 
     Texts are Parquet's own dictionaries if available. No other column is read.
     """
+    start, end, groups = stretch
     browse_seq = pc.field("browse_seq")
-    is_inside = (browse_seq >= stretch.start) & (browse_seq < stretch.end)
     texts = [each for each in columns if pa.types.is_string(HEADERS.field(each).type)]
-    for of_file in groupby(stretch.groups, key=lambda group: (group.file, group.digest)):
-        (location, digest), groups = of_file
+    by_file = groupby(groups, key=lambda group: (group.file, group.digest))
+    for (location, digest), of_file in by_file:
         with open_parquet(location, digest, read_dictionary=texts, pre_buffer=True) as file:
-            for some in _batched(groups):
+            for some in _batched(of_file):
                 rows = file.read_row_groups(
                     [group.number for group in some], columns=list(columns), use_threads=False
                 )
-                if some[0].first < stretch.start or some[-1].last >= stretch.end:
-                    rows = rows.filter(is_inside)
+                if some[0].first < start or some[-1].last >= end:
+                    rows = rows.filter((browse_seq >= start) & (browse_seq < end))
                 for column, value in constants.items():
                     first = pa.array(np.zeros(rows.num_rows, np.int32))
                     repeated = pa.DictionaryArray.from_arrays(first, [value])

@@ -5,12 +5,12 @@ Memory holds one digest for each bucket. `mqdlq.plan.plan_hash` defines the resu
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final, Self
+from typing import Any, Final
 from uuid import uuid4
 
 import numpy as np
@@ -28,26 +28,6 @@ from mqdlq.plan import MESSAGES_TO_A_BUCKET
 from mqdlq.rules import RulesTable
 
 
-@dataclass
-class _Bucket:
-    content: Any = field(default_factory=sha256)
-    rows: int = 0
-    last: int | None = None
-    is_in_order: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class BucketDigest:
-    """A bucket's number, the digest (hex) of its rows, and the number of rows.
-
-    The digest is missing if browse numbers did not ascend.
-    """
-
-    bucket: int
-    digest: str | None
-    rows: int
-
-
 class Buckets:
     """Digests of the buckets of rows that arrive in batches, in the order of `browse_seq`.
 
@@ -57,31 +37,31 @@ class Buckets:
 
     def __init__(self, *, sorted: bool = False) -> None:  # noqa: A002 (what it is)
         self._sorted = sorted
-        self._buckets: dict[int, _Bucket] = {}
+        self._contents: dict[int, Any] = defaultdict(sha256)
+        self._last: dict[int, int] = {}
+        self._out_of_order: set[int] = set()
 
     def add(self, browse_seq: pa.Array, content: pa.Array) -> None:
-        """Add rows."""
         seqs = browse_seq.to_numpy()
         offsets, contents = _contents(content)
         numbers = seqs // MESSAGES_TO_A_BUCKET
         ends = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(seqs)]
         start = 0
         for end in ends:
-            bucket = self._buckets.setdefault(int(numbers[start]), _Bucket())
-            follows = bucket.last is None or seqs[start] > bucket.last
-            ascends = self._sorted or (follows and (np.diff(seqs[start:end]) > 0).all())
-            bucket.is_in_order = bucket.is_in_order and bool(ascends)
-            bucket.content.update(contents[offsets[start] : offsets[end]])
-            bucket.rows += end - start
-            bucket.last = int(seqs[end - 1])
+            bucket = int(numbers[start])
+            follows = bucket not in self._last or seqs[start] > self._last[bucket]
+            if not (self._sorted or (follows and (np.diff(seqs[start:end]) > 0).all())):
+                self._out_of_order.add(bucket)
+            self._contents[bucket].update(contents[offsets[start] : offsets[end]])
+            self._last[bucket] = int(seqs[end - 1])
             start = end
 
-    def digests(self) -> list[BucketDigest]:
-        """Return the digests of all buckets so far."""
-        return [
-            BucketDigest(number, each.content.hexdigest() if each.is_in_order else None, each.rows)
-            for number, each in self._buckets.items()
-        ]
+    def digests(self) -> dict[int, str | None]:
+        """Return the digest (hex) of each bucket so far, None if its rows were not in order."""
+        return {
+            bucket: None if bucket in self._out_of_order else content.hexdigest()
+            for bucket, content in self._contents.items()
+        }
 
 
 def row_contents(rows: pa.RecordBatch, digests: pa.Array) -> pa.Array:
@@ -102,7 +82,7 @@ def _measured(names: pa.Array) -> pa.Array:
 
 
 def _contents(column: pa.Array) -> tuple[Any, memoryview]:
-    """Return the offset of each value in Arrow's buffer of values."""
+    """Return where each value begins in Arrow's buffer of values, and that buffer."""
     _, offsets, contents = column.buffers()
     starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
     return starts, memoryview(contents)
@@ -115,14 +95,8 @@ def _contents(column: pa.Array) -> tuple[Any, memoryview]:
 # therefore writes a separate file, which appears only when it is complete. The driver gets one
 # receipt for each task, and only the files that receipts name become parts of the plan.
 
-SCHEMA: Final = pa.schema([("receipt", pa.string())])
-
 _REPEATED: Final = [
-    "queue_manager",
-    "queue",
-    "disposition",
-    "winning_rule",
-    "nearest_rule",
+    *("queue_manager", "queue", "disposition", "winning_rule", "nearest_rule"),
     *(f"steps.list.element.{field.name}" for field in PLAN.field("steps").type.value_type),
 ]
 
@@ -139,21 +113,9 @@ class Receipt:
     read: int
     rows: int
     first: int
-    buckets: tuple[BucketDigest, ...]
+    buckets: dict[int, str | None]
     dispositions: dict[str, int]
-    counts: tuple[StepCount, ...]
-
-    def to_json(self) -> str:
-        """Return the receipt as one line."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Receipt:
-        """Parse the output of `to_json`."""
-        values = json.loads(text)
-        values["buckets"] = tuple(BucketDigest(**each) for each in values["buckets"])
-        values["counts"] = tuple(StepCount(**each) for each in values["counts"])
-        return cls(**values)
+    counts: list[StepCount]
 
 
 @dataclass(frozen=True)
@@ -173,11 +135,7 @@ class PlanPart:
     sorted: bool = False
     remembered: int = 65_536
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a part in one of Spark's tasks, and yield the receipt."""
-        yield pa.RecordBatch.from_pydict({"receipt": [self.write(batches).to_json()]}, SCHEMA)
-
-    def write(self, batches: Iterable[pa.RecordBatch]) -> Receipt:
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Receipt:
         """Decide about the messages, write the decisions, and return the receipt."""
         decisions = Decisions(
             self.table,
@@ -186,69 +144,39 @@ class PlanPart:
             has_given_action=self.has_given_action,
             remembered=self.remembered,
         )
-        buckets = Buckets(sorted=self.sorted)
-        read, rows, first = 0, 0, 0
-        with _File(self.plan) as file:
+        treatments, buckets = decisions.treatments, Buckets(sorted=self.sorted)
+        name, read, rows, first = "", 0, 0, 0
+        with ExitStack() as opened:
+            parquet: pq.ParquetWriter | None = None
             for whole in batches:
                 read += whole.num_rows
-                batch = self._select_named(whole)
+                batch = whole
+                if self.named:
+                    keys = pa.array(sorted(self.named), pa.binary())
+                    batch = whole.filter(pc.is_in(whole.column("message_key"), value_set=keys))
                 if not batch.num_rows:
                     continue
                 first = first if rows else batch.column("browse_seq")[0].as_py()
                 rows += batch.num_rows
-                treated = decisions.treatments.rows(decisions.numbers(batch))
-                buckets.add(
-                    batch.column("browse_seq"), row_contents(batch, treated.column("digest"))
-                )
-                file.write(batch, treated)
-        return Receipt(
-            file.name,
-            read,
-            rows,
-            first,
-            tuple(buckets.digests()),
-            decisions.treatments.dispositions(),
-            tuple(decisions.treatments.step_counts()),
-        )
-
-    def _select_named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if not self.named:
-            return batch
-        keys = pa.array(sorted(self.named), pa.binary())
-        return batch.filter(pc.is_in(batch.column("message_key"), value_set=keys))
-
-
-class _File:
-    """The file of one attempt: created with the first rows, and visible only after success."""
-
-    def __init__(self, plan: str | None) -> None:
-        self.name = ""
-        self._plan = plan
-        self._open = ExitStack()
-        self._parquet: pq.ParquetWriter | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._open.__exit__(*failure)  # type: ignore[arg-type]
-
-    def write(self, batch: pa.RecordBatch, treated: pa.RecordBatch) -> None:
-        """Write the rows of a batch with their treatments as a row group."""
-        if self._plan is None:
-            return
-        held = {**_columns(batch), **_columns(treated)}
-        rows = pa.Table.from_arrays([held[name] for name in PLAN.names], names=PLAN.names)
-        if self._parquet is None:
-            self.name = f"{uuid4()}.parquet"
-            file = self._open.enter_context(new_file(attempt(self._plan, self.name)))
-            # Dictionaries for all columns except keys. Arrow's own schema is omitted, so that
-            # readers see plain texts rather than dictionaries.
-            writer = pq.ParquetWriter(
-                file, rows.schema, use_dictionary=_REPEATED, store_schema=False
-            )
-            self._parquet = self._open.enter_context(writer)
-        self._parquet.write_table(rows)
+                treated = treatments.rows(decisions.numbers(batch))
+                content = row_contents(batch, treated.column("digest"))
+                buckets.add(batch.column("browse_seq"), content)
+                if self.plan is None:
+                    continue
+                held = {**_columns(batch), **_columns(treated)}
+                table = pa.Table.from_arrays([held[name] for name in PLAN.names], PLAN.names)
+                if parquet is None:
+                    name = f"{uuid4()}.parquet"
+                    file = opened.enter_context(new_file(attempt(self.plan, name)))
+                    # Dictionaries for all columns except keys. Arrow's own schema is omitted, so
+                    # that readers see plain texts rather than dictionaries.
+                    writer = pq.ParquetWriter(
+                        file, table.schema, use_dictionary=_REPEATED, store_schema=False
+                    )
+                    parquet = opened.enter_context(writer)
+                parquet.write_table(table)
+        dispositions, counts = treatments.counted()
+        return Receipt(name, read, rows, first, buckets.digests(), dispositions, counts)
 
 
 def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -260,27 +188,22 @@ def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 def buckets_are_complete(receipts: Iterable[Receipt]) -> bool:
     """Whether every bucket was in one task, in order, so that its digest is valid for the plan."""
-    buckets = [bucket for receipt in receipts for bucket in receipt.buckets]
-    in_order = all(bucket.digest is not None for bucket in buckets)
-    return in_order and len({bucket.bucket for bucket in buckets}) == len(buckets)
+    buckets = [bucket for receipt in receipts for bucket in receipt.buckets.items()]
+    return None not in dict(buckets).values() and len(dict(buckets)) == len(buckets)
 
 
 def hash_of(receipts: Iterable[Receipt]) -> str:
     """Return the plan's hash, which equals `mqdlq.plan.plan_hash` of all rows."""
-    buckets = [bucket for receipt in receipts for bucket in receipt.buckets]
-    whole = sha256()
-    for bucket in sorted(buckets, key=lambda bucket: bucket.bucket):
-        whole.update(str(bucket.digest).encode())
-    return whole.hexdigest()
+    buckets = sorted(bucket for receipt in receipts for bucket in receipt.buckets.items())
+    return sha256("".join(str(digest) for _, digest in buckets).encode()).hexdigest()
 
 
 def dispositions_of(receipts: Iterable[Receipt]) -> dict[str, int]:
     """Count the messages by disposition."""
-    found = {disposition.value: 0 for disposition in Disposition}
+    found = Counter({disposition.value: 0 for disposition in Disposition})
     for receipt in receipts:
-        for name, count in receipt.dispositions.items():
-            found[name] += count
-    return found
+        found.update(receipt.dispositions)
+    return dict(found)
 
 
 def counts_of(receipts: Iterable[Receipt]) -> tuple[StepCount, ...]:

@@ -22,10 +22,10 @@ from mqdlq.rules.keywords import KNOWN, Keyword, Kind, Measure
 BITS: Final = 62
 """Rules in a word. Two bits of a long stay unused, so that arithmetic does not overflow."""
 
-Words = np.ndarray[Any, np.dtype[np.int64]]
-"""A row for each value or message, a column for each word."""
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
-Ordinals = np.ndarray[Any, np.dtype[np.int32]]
+Words = Numbers
+"""A row for each value or message, a column for each word."""
 
 Standing = tuple[Words, np.ndarray[Any, Any]]
 """The bits of a column's values, and the index of each row's value."""
@@ -58,11 +58,6 @@ class ValueMasks:
         self._remembered = remembered
         self._known: dict[str, tuple[pa.Array, Words]] = {}
 
-    def unmatched(self, column: str) -> Words:
-        """Return the bits of the rules that do not use a column, which any value allows."""
-        asking = [rule for rules in self._asking[column].values() for rule in rules]
-        return self.everything & ~self.bits(asking)
-
     def bits_of_values(self, column: str, values: pa.Array) -> Words:
         """Return the bits of the rules that each value of a column allows.
 
@@ -70,20 +65,16 @@ class ValueMasks:
         """
         present = values
         if self.nul_as_blank and pa.types.is_string(present.type):
-            held = (with_nuls_as_blanks({"": value})[""] for value in present.to_pylist())
-            present = pa.array(held, pa.string())
-        bits = np.tile(self.unmatched(column), (len(present), 1))
+            blanked = (with_nuls_as_blanks({"": value})[""] for value in present.to_pylist())
+            present = pa.array(blanked, pa.string())
+        # Any value allows the rules that do not use the column.
+        asking = [rule for rules in self._asking[column].values() for rule in rules]
+        bits = np.tile(self.everything & ~self.bits(asking), (len(present), 1))
         for pattern, rules in self._asking[column].items():
-            asked = self.bits(rules)
             candidates = _candidates(pattern, present)
-            found = [
-                place
-                for place, value in zip(
-                    candidates.tolist(), present.take(pa.array(candidates)).to_pylist(), strict=True
-                )
-                if pattern.matches(value)
-            ]
-            bits[found] |= asked
+            held = present.take(pa.array(candidates)).to_pylist()
+            places = zip(candidates.tolist(), held, strict=True)
+            bits[[place for place, value in places if pattern.matches(value)]] |= self.bits(rules)
         return bits
 
     def cached_bits(self, column: str, values: pa.Array) -> Words:
@@ -113,7 +104,7 @@ class ValueMasks:
             ended |= stop != 0
         return bits
 
-    def nearest(self, rows: int, standing: Sequence[Standing]) -> Ordinals:
+    def nearest(self, rows: int, standing: Sequence[Standing]) -> np.ndarray[Any, Any]:
         """Return the ordinal of the rule nearest to each row: the first with the fewest failures.
 
         This equals `mqdlq.rules.explain(…).nearest`. A rule has at most one pattern for a column,
@@ -139,7 +130,6 @@ class ValueMasks:
                 left ^= lowest
 
     def bits(self, rules: Iterable[Rule]) -> Words:
-        """Return words with the bits of these rules."""
         words = [0] * self.words
         for rule in rules:
             words[(rule.ordinal - 1) // BITS] |= 1 << (rule.ordinal - 1) % BITS
@@ -183,14 +173,9 @@ def _candidates(pattern: Pattern, values: pa.Array) -> np.ndarray[Any, Any]:
     return np.arange(len(values))
 
 
-# Compute the values of extensions for all rows of a batch.
-#
-# `mqdlq.rules.extensions` defines the values of one message. Here they are computed for many at
-# once, and a number stands for all numbers that fulfil the same conditions, so that the matcher is
-# called for few values.
-
-
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
+# Compute the values of extensions for all rows of a batch: `mqdlq.rules.extensions`
+# defines those of one message. A number stands for all numbers that fulfil the same conditions, so
+# that the matcher is called for few values.
 
 
 def extension_values(keyword: Keyword, limits: Sequence[int], rows: pa.RecordBatch) -> pa.Array:

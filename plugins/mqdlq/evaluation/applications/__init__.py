@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,30 +18,27 @@ from mqdlq.failures import describe
 FAILURE = "the file to write to why this program failed; its name is that of the task"
 
 
-def exit_code(
-    program: str, run: Callable[[], object], failure: str | None, *, bad_input: int = 1
+def run(
+    parser: ArgumentParser, work: Callable[..., object], arguments: Sequence[str], bad_input: int
 ) -> int:
-    """Run a program; return 0, or another code with one line on stderr.
+    """Do `work` with the options that the arguments give; return 0, or another code.
 
-    `bad_input` is the code for an error of mqdlq, which a retry would meet again. 1 is the code for
-    an error of Spark. The file `failure`, which has the name of the task, gets why it failed.
+    One line on stderr says why. `bad_input` is the code for an error of mqdlq, which a retry would
+    meet again; 1 is the code for an error of Spark. The file `--failure`, which has the name of the
+    task, gets why it failed.
     """
+    options = vars(parser.parse_args(arguments))
+    failure = options.pop("failure", None)
     try:
-        with _leaving_word(failure):
-            run()
-    except (MqDlqError, PySparkException) as error:
+        work(**options)
+    except Exception as error:
+        with suppress(OSError):  # a driver on another machine has no such directory
+            if failure is not None:
+                words = json.dumps(asdict(describe(Path(failure).stem, error)))
+                Path(failure).write_text(words, encoding="utf-8")
+        if not isinstance(error, MqDlqError | PySparkException):
+            raise
+        program = parser.prog.removesuffix(".py")
         sys.stderr.write(f"{program}: {str(error).strip().splitlines()[0]}\n")
         return bad_input if isinstance(error, MqDlqError) else 1
     return 0
-
-
-@contextmanager
-def _leaving_word(file: str | None) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        with suppress(OSError):  # a driver on another machine has no such directory
-            if file is not None:
-                words = json.dumps(asdict(describe(Path(file).stem, error)))
-                Path(file).write_text(words, encoding="utf-8")
-        raise
