@@ -10,21 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-import pyarrow as pa
-
 from mqdlq.errors import LakeError
 from mqdlq.headers import message_key, without_trace_properties
 from mqdlq.lake import storage
 from mqdlq.lake.files import MissingFileError, Part, open_parquet
-
-SCHEMA = pa.schema(
-    [
-        pa.field("message_id", pa.int64(), nullable=False),
-        pa.field("digest", pa.string(), nullable=False),
-        pa.field("descriptor", pa.binary(), nullable=False),
-        pa.field("body", pa.binary(), nullable=False),
-    ]
-)
+from mqdlq.lake.schema import COPY
 
 _TIME: Final = "%Y%m%dT%H%M%S%fZ"
 _ROWS_TO_A_GROUP: Final = 1024
@@ -50,7 +40,6 @@ class Copy:
 
     @property
     def steady_digest(self) -> str:
-        """The digest that the message must have when it is discarded; see `steady_digest`."""
         return steady_digest(self.descriptor, self.body)
 
     def __repr__(self) -> str:
@@ -79,7 +68,7 @@ def write_copies(
     Returns the file's location, and digests by message id. Raises LakeError if the file differs
     from the copies; then no message may be discarded.
     """
-    location = copies_location(root, run_id, name)
+    location = f"{_directory(root, run_id)}/{name}.parquet"
     return location, _write_and_verify(location, copies)
 
 
@@ -97,17 +86,13 @@ def remove_copies(location: str, message_ids: Collection[int]) -> None:
             if held <= set(message_ids):
                 storage.remove_file(location)
             elif held & set(message_ids):
-                _rewrite_without(location, message_ids)
+                directory, name = location.rsplit("/", 1)
+                _remove_hidden_files(directory, f"*{name}*")
+                rest = f"{directory}/.{name}.{secrets.token_hex(4)}"
+                kept = (one for one in read_copies(location) if one.message_id not in message_ids)
+                _write_and_verify(rest, kept)
+                storage.move(rest, location)
             return
-
-
-def _rewrite_without(location: str, message_ids: Collection[int]) -> None:
-    directory, name = location.rsplit("/", 1)
-    _remove_hidden_files(directory, name)
-    rest = f"{directory}/.{name}.{secrets.token_hex(4)}"
-    kept = (copy for copy in read_copies(location) if copy.message_id not in message_ids)
-    _write_and_verify(rest, kept)
-    storage.replace_file(location, rest)
 
 
 def remove_unfinished_files(root: str, run_id: str) -> None:
@@ -115,27 +100,27 @@ def remove_unfinished_files(root: str, run_id: str) -> None:
 
     A copy that the ledger does not know stays: an old ledger may have been restored.
     """
-    directory = copies_location(root, run_id, "x").rsplit("/", 1)[0]
-    _remove_hidden_files(directory)
+    directory = _directory(root, run_id)
+    _remove_hidden_files(directory, "*")
     if storage.exists(directory) and not storage.size(directory):
         storage.remove_directory(directory)
 
 
-def _remove_hidden_files(directory: str, name: str = "") -> None:
+def _remove_hidden_files(directory: str, names: str) -> None:
     """Remove the files of a directory that an interrupted process was writing."""
-    for place in storage.matching(directory, f"/.*{name}*".replace("**", "*")):
+    for place in storage.matching(directory, f"/.{names}"):
         storage.remove_file(place)
 
 
 def _write_and_verify(location: str, copies: Iterable[Copy]) -> dict[int, str]:
     digests: dict[int, str] = {}
     with ExitStack() as opened:
-        part = Part(location, SCHEMA, opened, _ROWS_TO_A_GROUP)
+        part = Part(location, COPY, opened, _ROWS_TO_A_GROUP)
         part.begin()
         for copy in copies:
-            digests[copy.message_id] = copy.digest
-            row = {"message_id": copy.message_id, "digest": digests[copy.message_id]}
-            part.add({**row, "descriptor": copy.descriptor, "body": copy.body}, len(copy.body))
+            digests[copy.message_id] = digest = copy.digest
+            values = (copy.message_id, digest, copy.descriptor, copy.body)
+            part.add(dict(zip(COPY.names, values, strict=True)), len(copy.body))
         part.flush()
     if read_back(location) != digests:
         raise LakeError(
@@ -147,10 +132,7 @@ def _write_and_verify(location: str, copies: Iterable[Copy]) -> dict[int, str]:
 
 
 def read_back(location: str) -> dict[int, str]:
-    """Return digests by message id, computed from the copies in a file.
-
-    Raises LakeError for a file that is missing or damaged.
-    """
+    """Return digests by message id, computed from the copies in a file."""
     return {copy.message_id: copy.digest for copy in read_copies(location)}
 
 
@@ -188,7 +170,7 @@ def file_in_lake(root: str, location: str) -> str:
     a copy of another lake.
     """
     run_id, name = location.rsplit("/", 2)[-2:]
-    return copies_location(root, run_id, name.removesuffix(".parquet"))
+    return f"{_directory(root, run_id)}/{name}"
 
 
 def name_of_copies(at: datetime) -> str:
@@ -202,6 +184,5 @@ def time_of_copies(location: str) -> datetime:
     return datetime.strptime(name, _TIME).replace(tzinfo=UTC)
 
 
-def copies_location(root: str, run_id: str, name: str) -> str:
-    """Return the location of a run's copies."""
-    return f"{root.rstrip('/')}/archive/{run_id}/{name}.parquet"
+def _directory(root: str, run_id: str) -> str:
+    return f"{root.rstrip('/')}/archive/{run_id}"

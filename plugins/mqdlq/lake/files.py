@@ -41,21 +41,17 @@ class DigestedFile(io.RawIOBase):
     """A file that is written from its beginning to its end, and digested block by block."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Write to an open file, which the caller closes."""
         self._file = file
         self._length = 0
         self._blocks: list[Any] = []
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return the number of bytes so far."""
         return self._length
 
     def write(self, data: Any) -> int:
-        """Write and digest these bytes."""
         self._file.write(data)
         rest = memoryview(data).cast("B")
         written = len(rest)
@@ -70,7 +66,6 @@ class DigestedFile(io.RawIOBase):
 
     @property
     def digest(self) -> FileDigest:
-        """The digest of the bytes that were written so far."""
         return FileDigest(self._length, tuple(block.hexdigest() for block in self._blocks))
 
 
@@ -133,12 +128,25 @@ def open_parquet(
     With a `digest`, what is read is verified. Raises LakeError, which names the file and the
     remedy, for a file that is missing, altered or damaged, also while the block reads it.
     """
-    with _explaining(location):
+    with _opened(location, digest) as source, pq.ParquetFile(source, **options) as file:
+        yield file
+
+
+@contextmanager
+def _opened(location: str, digest: FileDigest | None) -> Iterator[Any]:
+    try:
         files, path = storage.filesystem(location)
         with files.open(path, "rb") as opened:
-            source = opened if digest is None else _VerifiedFile(opened, location, digest)
-            with pq.ParquetFile(source, **options) as file:
-                yield file
+            yield opened if digest is None else _VerifiedFile(opened, location, digest)
+    except FileNotFoundError as error:
+        raise MissingFileError(
+            "MQDLQ-472", f"{location} is missing; {_remedy(location)}"
+        ) from error
+    except (OSError, pa.ArrowException) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise LakeError(
+            "MQDLQ-471", f"{location} cannot be read: {first}; {_remedy(location)}"
+        ) from error
 
 
 def read_batches(
@@ -163,36 +171,18 @@ def _has_any(file: pq.ParquetFile, group: int, within: tuple[int, int] | None) -
     if within is None:
         return True
     place = file.schema_arrow.names.index("browse_seq")
-    statistics = file.metadata.row_group(group).column(place).statistics
-    if statistics is None or not statistics.has_min_max:
+    known = file.metadata.row_group(group).column(place).statistics
+    if known is None or not known.has_min_max:
         return True
-    return bool(statistics.min <= within[1] and statistics.max >= within[0])
+    return bool(known.min <= within[1] and known.max >= within[0])
 
 
 def verify(files: Files) -> None:
     """Read whole files, for a reader that does not verify them; raise LakeError."""
     for location, digest in files.items():
-        with _explaining(location):
-            place, path = storage.filesystem(location)
-            with place.open(path, "rb") as opened:
-                file = opened if digest is None else _VerifiedFile(opened, location, digest)
-                while digest is not None and file.read(BLOCK):
-                    pass
-
-
-@contextmanager
-def _explaining(location: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise MissingFileError(
-            "MQDLQ-472", f"{location} is missing; {_remedy(location)}"
-        ) from error
-    except (OSError, pa.ArrowException) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise LakeError(
-            "MQDLQ-471", f"{location} cannot be read: {first}; {_remedy(location)}"
-        ) from error
+        with _opened(location, digest) as file:
+            while digest is not None and file.read(BLOCK):
+                pass
 
 
 def _altered(location: str, what: str) -> LakeError:
@@ -222,14 +212,10 @@ class Part:
     """
 
     def __init__(
-        self,
-        location: str,
-        schema: pa.Schema,
-        opened: ExitStack,
-        rows_to_a_group: int = ROWS_TO_A_GROUP,
+        self, location: str, schema: pa.Schema, opened: ExitStack, rows: int = ROWS_TO_A_GROUP
     ) -> None:
         self._location, self._schema, self._opened = location, schema, opened
-        self._rows_to_a_group = rows_to_a_group
+        self._rows_to_a_group = rows
         self._rows: list[Mapping[str, Any]] = []
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
@@ -257,7 +243,6 @@ class Part:
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffered rows."""
         if self._rows:
             self._batches.append(pa.RecordBatch.from_pylist(self._rows, schema=self._schema))
         if self._batches:
@@ -265,7 +250,6 @@ class Part:
         self._rows, self._batches, self._bytes = [], [], 0
 
     def begin(self) -> pq.ParquetWriter:
-        """Return the open file; create it first if necessary."""
         if self._parquet is None:
             storage.make_directory(self._location.rsplit("/", 1)[0])
             self._file = DigestedFile(self._opened.enter_context(storage.new_file(self._location)))

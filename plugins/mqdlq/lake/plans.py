@@ -37,7 +37,7 @@ def keep_attempts(directory: str, names: Sequence[str]) -> None:
     Files of other attempts are removed. Readers ignore files that a late task still writes.
     """
     for number, name in enumerate(names):
-        storage.rename(attempt(directory, name), f"{directory}/part-{number:05d}.parquet")
+        storage.move(attempt(directory, name), f"{directory}/part-{number:05d}.parquet")
     storage.remove_directory(f"{directory}/{_ATTEMPTS}")
 
 
@@ -72,10 +72,7 @@ def finished_plans(root: str) -> Iterator[PlanDescription]:
 
 
 def planned_messages(directory: str) -> Iterator[PlannedMessage]:
-    """Yield the rows of a finished plan in browse order; keep one batch of each file in memory.
-
-    Each file is sorted, and this function merges them.
-    """
+    """Yield the rows of a finished plan in browse order; keep one batch of each file in memory."""
     read_plan(directory)
     yield from unfinished_messages(directory)
 
@@ -83,11 +80,10 @@ def planned_messages(directory: str) -> Iterator[PlannedMessage]:
 def unfinished_messages(directory: str) -> Iterator[PlannedMessage]:
     """Yield the rows of a plan like `planned_messages`, also of an unfinished one."""
     with ExitStack() as opened:
-        parts = []
-        for name in storage.file_names(directory, ".parquet"):
-            file = opened.enter_context(open_parquet(f"{directory}/{name}"))
-            parts.append(_rows(file))
-        for row in heapq.merge(*parts, key=lambda row: int(row["browse_seq"])):
+        names = storage.file_names(directory, ".parquet")
+        files = [opened.enter_context(open_parquet(f"{directory}/{name}")) for name in names]
+        # Each file is sorted.
+        for row in heapq.merge(*map(_rows, files), key=lambda row: int(row["browse_seq"])):
             yield _planned_message(row)
 
 
@@ -106,14 +102,8 @@ def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
 
 
 def _planned_message(row: dict[str, Any]) -> PlannedMessage:
-    steps = tuple(
-        Step(
-            **{
-                **step,
-                "action": Action(step["action"]),
-                "put_authority": PutAuthority(step["put_authority"]),
-            }
-        )
-        for step in row["steps"]
-    )
-    return PlannedMessage(**{**row, "disposition": Disposition(row["disposition"]), "steps": steps})
+    for step in row["steps"]:
+        step["action"] = Action(step["action"])
+        step["put_authority"] = PutAuthority(step["put_authority"])
+    row["steps"] = tuple(Step(**step) for step in row["steps"])
+    return PlannedMessage(**row | {"disposition": Disposition(row["disposition"])})

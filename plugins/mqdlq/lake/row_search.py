@@ -12,7 +12,6 @@ import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from threading import Lock
@@ -42,17 +41,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition on a row: SQL with a ``?`` for each value."""
-
-    sql: str
-    values: tuple[object, ...] = ()
+Condition = tuple[str, tuple[object, ...]]
+"""A condition on a row: SQL with a ``?`` for each value, and the values."""
 
 
 def equals(value: object, *columns: str) -> Condition:
     """Return the condition that one of these columns has this value."""
-    return any_of([Condition(f"{_name(column)} = ?", (value,)) for column in columns])
+    return _any_has("{} = ?", value, columns)
 
 
 def is_like(pattern: str, *columns: str) -> Condition:
@@ -60,10 +55,7 @@ def is_like(pattern: str, *columns: str) -> Condition:
     if not {"*", "?"}.intersection(pattern):
         return equals(pattern, *columns)
     # DuckDB has RE2 for it, which never backtracks. Its LIKE did until DuckDB 2.0.
-    within = (automaton(pattern),)
-    return any_of(
-        [Condition(f"regexp_full_match({_name(one)}, ?, 's')", within) for one in columns]
-    )
+    return _any_has("regexp_full_match({}, ?, 's')", automaton(pattern), columns)
 
 
 def contains(word: str, *columns: str) -> Condition:
@@ -71,8 +63,7 @@ def contains(word: str, *columns: str) -> Condition:
     literally = word
     for special in ("\\", "%", "_"):
         literally = literally.replace(special, "\\" + special)
-    like = f"%{literally}%"
-    return any_of([Condition(f"{_name(one)} ILIKE ? ESCAPE '\\'", (like,)) for one in columns])
+    return _any_has("{} ILIKE ? ESCAPE '\\'", f"%{literally}%", columns)
 
 
 def is_between(start: datetime | None, end: datetime | None, *columns: str) -> Condition:
@@ -80,14 +71,15 @@ def is_between(start: datetime | None, end: datetime | None, *columns: str) -> C
 
     `start` is included and `end` is not.
     """
-    parts, before = [], ""
+    parts: list[Condition] = []
+    before = ""
     for column in map(_name, columns):
-        part, values = f"{before}{column} IS NOT NULL", []
+        part, values = f"{before}{column} IS NOT NULL", list[object]()
         for sign, at in ((">=", start), ("<", end)):
             if at is not None:
                 part += f" AND {column} {sign} make_timestamptz(?::BIGINT)"
                 values.append((at - _EPOCH) // _MICROSECOND)
-        parts.append(Condition(part, tuple(values)))
+        parts.append((part, tuple(values)))
         before += f"{column} IS NULL AND "
     return any_of(parts)
 
@@ -105,28 +97,32 @@ def is_one_of(rows: Sequence[Sequence[Any]], *columns: str) -> Condition:
         for column in columns
     )
     values = tuple([row[at] for row in rows] for at in range(len(columns)))
-    return Condition(f"({read}) IN (SELECT {given})", values)
+    return f"({read}) IN (SELECT {given})", values
 
 
 def is_within(first: int, last: int, column: str) -> Condition:
     """Return the condition that a number is in this range, both ends included."""
-    return Condition(f"{_name(column)} BETWEEN ? AND ?", (first, last))
+    return f"{_name(column)} BETWEEN ? AND ?", (first, last)
 
 
 def begins_with(digits: str, length: int, column: str) -> Condition:
     """Return the condition that an identifier begins with these of its hexadecimal digits."""
     if len(digits) == length:
         return equals(bytes.fromhex(digits), column)
-    ends = (bytes.fromhex(digits.ljust(length, one)) for one in "0f")
-    return Condition(f"{_name(column)} BETWEEN ? AND ?", tuple(ends))
+    ends = tuple(bytes.fromhex(digits.ljust(length, one)) for one in "0f")
+    return f"{_name(column)} BETWEEN ? AND ?", ends
 
 
 def any_of(conditions: Sequence[Condition]) -> Condition:
     """Return the condition that at least one of these holds."""
     if len(conditions) == 1:
         return conditions[0]
-    joined = " OR ".join(f"({one.sql})" for one in conditions)
-    return Condition(f"({joined})", tuple(value for one in conditions for value in one.values))
+    joined = " OR ".join(f"({sql})" for sql, _ in conditions)
+    return f"({joined})", tuple(value for _, values in conditions for value in values)
+
+
+def _any_has(sql: str, value: object, columns: Sequence[str]) -> Condition:
+    return any_of([(sql.format(_name(column)), (value,)) for column in columns])
 
 
 def search_rows(
@@ -218,7 +214,7 @@ def distinct_rows(
 
 
 def _source(conditions: Sequence[Condition]) -> str:
-    where = " AND ".join(f"({one.sql})" for one in conditions) or "TRUE"
+    where = " AND ".join(f"({sql})" for sql, _ in conditions) or "TRUE"
     return f"FROM read_parquet(?, filename = TRUE, hive_partitioning = FALSE) WHERE {where}"
 
 
@@ -229,7 +225,7 @@ def _answer(text: str, snapshots: Snapshots, conditions: Sequence[Condition]) ->
     cursor = search_cursor({file: snapshots[directory] for file, directory in files.items()})
     import duckdb  # noqa: PLC0415 (optional; `search_cursor` has imported it)
 
-    values = [value for one in conditions for value in one.values]
+    values = [value for _, values in conditions for value in values]
     paths = [glob.escape(file) for file in files]
     try:
         yield cursor.execute(text, [paths, *values])

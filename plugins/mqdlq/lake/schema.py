@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,34 +19,33 @@ from mqdlq.errors import LakeError
 from mqdlq.model import Disposition, QueueKind, RuleAction
 from mqdlq.structures import MQDLH, MQMD, Kind
 
-_TYPES: Final = {Kind.LONG: pa.int32(), Kind.TEXT: pa.string(), Kind.BYTES: pa.binary()}
+_INT, _LONG, _TEXT, _BYTES = pa.int32(), pa.int64(), pa.string(), pa.binary()
+_TYPES: Final = {Kind.LONG: _INT, Kind.TEXT: _TEXT, Kind.BYTES: _BYTES}
 _UTC: Final = pa.timestamp("us", tz="UTC")
+
+
+def _columns(kind: pa.DataType, *names: str, nullable: bool = False) -> list[pa.Field]:
+    return [pa.field(name, kind, nullable=nullable) for name in names]
+
+
+_nullable = partial(_columns, nullable=True)
+_KEY: Final = [*_columns(_LONG, "browse_seq"), *_columns(_BYTES, "message_key")]
 
 HEADERS: Final = pa.schema(
     [
-        pa.field("browse_seq", pa.int64(), nullable=False),
-        pa.field("message_key", pa.binary(), nullable=False),
-        pa.field("class", pa.string(), nullable=False),
-        pa.field("problem", pa.string(), nullable=False),
+        *_KEY,
+        *_columns(_TEXT, "class", "problem"),
         *(pa.field(field.name, _TYPES[field.kind]) for field in MQMD.fields),
         *(pa.field(f"dlh_{field.name}", _TYPES[field.kind]) for field in MQDLH.fields),
-        pa.field("header_chain", pa.list_(pa.string())),
-        pa.field("payload_offset", pa.int32()),
-        pa.field("total_length", pa.int32()),
-        pa.field("ams_protected", pa.bool_()),
-        pa.field("maybe_truncated", pa.bool_()),
-        pa.field("expires_at", _UTC),
-        pa.field("put_at", _UTC),
-        pa.field("dead_lettered_at", _UTC),
-        pa.field("browsed_at", _UTC),
-        pa.field("chain_is_whole", pa.bool_()),
-        pa.field("expires_before_next_pass", pa.bool_()),
-        pa.field("came_from_backout", pa.bool_()),
-        pa.field("dest_backout_threshold", pa.int32()),
-        pa.field("dest_backout_requeue_q", pa.string()),
-        pa.field("attempts_made", pa.int32()),
-        pa.field("properties_met", pa.list_(pa.string())),
-        pa.field("properties_unmet", pa.list_(pa.string())),
+        *_nullable(pa.list_(_TEXT), "header_chain"),
+        *_nullable(_INT, "payload_offset", "total_length"),
+        *_nullable(pa.bool_(), "ams_protected", "maybe_truncated"),
+        *_nullable(_UTC, "expires_at", "put_at", "dead_lettered_at", "browsed_at"),
+        *_nullable(pa.bool_(), "chain_is_whole", "expires_before_next_pass", "came_from_backout"),
+        *_nullable(_INT, "dest_backout_threshold"),
+        *_nullable(_TEXT, "dest_backout_requeue_q"),
+        *_nullable(_INT, "attempts_made"),
+        *_nullable(pa.list_(_TEXT), "properties_met", "properties_unmet"),
     ]
 )
 """A row for each message of a snapshot, in browse order; `dlh_` columns are null without MQDLH."""
@@ -59,52 +59,45 @@ FILLED_LATER: Final = (
 
 SETTLED: Final = pa.schema(
     [
-        pa.field("browse_seq", pa.int64(), nullable=False),
-        pa.field("message_key", pa.binary(), nullable=False),
-        pa.field("occurrence", pa.int32(), nullable=False),
-        pa.field("snapshot_id", pa.string(), nullable=False),
-        pa.field("outcome", pa.string(), nullable=False),
-        pa.field("rule", pa.int32(), nullable=False),
-        pa.field("action", pa.string(), nullable=False),
-        pa.field("target_q", pa.string(), nullable=False),
-        pa.field("target_q_mgr", pa.string(), nullable=False),
-        pa.field("expires_at", _UTC),
+        *_KEY,
+        *_columns(_INT, "occurrence"),
+        *_columns(_TEXT, "snapshot_id", "outcome"),
+        *_columns(_INT, "rule"),
+        *_columns(_TEXT, "action", "target_q", "target_q_mgr"),
+        *_nullable(_UTC, "expires_at"),
     ]
 )
 """A compact row for each settled message, in browse order; `snapshot_id` has its full row."""
 
 PAYLOAD: Final = pa.schema(
-    [
-        pa.field("browse_seq", pa.int64(), nullable=False),
-        pa.field("message_key", pa.binary(), nullable=False),
-        pa.field("payload_length", pa.int64(), nullable=False),
-        pa.field("payload", pa.binary(), nullable=False),
-    ]
+    [*_KEY, *_columns(_LONG, "payload_length"), *_columns(_BYTES, "payload")]
 )
 """The stored bytes of bodies after the MQDLH, if the handler's `payload` stores any."""
 
+COPY: Final = pa.schema(
+    [
+        *_columns(_LONG, "message_id"),
+        *_columns(_TEXT, "digest"),
+        *_columns(_BYTES, "descriptor", "body"),
+    ]
+)
+"""A copy of a message in the archive; its digest covers the whole message."""
+
 STEP: Final = pa.struct(
     [
-        pa.field("rule", pa.int32(), nullable=False),
-        pa.field("rule_line", pa.int32(), nullable=False),
-        pa.field("action", pa.string(), nullable=False),
-        pa.field("target_q", pa.string(), nullable=False),
-        pa.field("target_q_mgr", pa.string(), nullable=False),
-        pa.field("header", pa.bool_(), nullable=False),
-        pa.field("put_authority", pa.string(), nullable=False),
-        pa.field("tries", pa.int32(), nullable=False),
+        *_columns(_INT, "rule", "rule_line"),
+        *_columns(_TEXT, "action", "target_q", "target_q_mgr"),
+        *_columns(pa.bool_(), "header"),
+        *_columns(_TEXT, "put_authority"),
+        *_columns(_INT, "tries"),
     ]
 )
 PLAN: Final = pa.schema(
     [
-        pa.field("browse_seq", pa.int64(), nullable=False),
-        pa.field("message_key", pa.binary(), nullable=False),
-        pa.field("queue_manager", pa.string(), nullable=False),
-        pa.field("queue", pa.string(), nullable=False),
-        pa.field("disposition", pa.string(), nullable=False),
-        pa.field("steps", pa.list_(STEP), nullable=False),
-        pa.field("winning_rule", pa.int32()),
-        pa.field("nearest_rule", pa.int32()),
+        *_KEY,
+        *_columns(_TEXT, "queue_manager", "queue", "disposition"),
+        *_columns(pa.list_(STEP), "steps"),
+        *_nullable(_INT, "winning_rule", "nearest_rule"),
     ]
 )
 """A row for each message of a plan, with its steps in order.
@@ -172,8 +165,7 @@ class SnapshotManifest:
         return self.messages - self.settled
 
     def to_json(self) -> str:
-        """Return the manifest as a JSON document."""
-        return _dump({**asdict(self), "taken_at": self.taken_at.isoformat()})
+        return _dump(asdict(self))
 
     @classmethod
     def from_json(cls, text: str, place: str) -> SnapshotManifest:
@@ -202,7 +194,7 @@ class SnapshotManifest:
 
 @dataclass(frozen=True, slots=True)
 class StepCount(RuleAction):
-    """Number of messages with this first step."""
+    """The number of messages with this first step."""
 
     rule_line: int
     messages: int
@@ -223,11 +215,10 @@ class PlanDescription:
     rules_digest: str
     messages: int
     dispositions: Mapping[str, int]
-    counts: tuple[StepCount, ...] = field(default=())
+    counts: tuple[StepCount, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> str:
-        """Return the description as a JSON document."""
         return _dump(asdict(self))
 
     @classmethod
@@ -248,7 +239,10 @@ class PlanDescription:
 
 
 def _dump(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    text = json.dumps(
+        values, indent=2, sort_keys=True, ensure_ascii=False, default=datetime.isoformat
+    )
+    return f"{text}\n"
 
 
 def _load(cls: type[SnapshotManifest | PlanDescription], text: str, place: str) -> dict[str, Any]:
@@ -263,10 +257,8 @@ def _load(cls: type[SnapshotManifest | PlanDescription], text: str, place: str) 
             f"{place}: expected schema_version {SCHEMA_VERSION}, found {version!r}",
         )
     expected = {entry.name for entry in fields(cls)}
-    missing = sorted(expected - set(values))
-    unknown = sorted(set(values) - expected)
-    if missing or unknown:
-        raise LakeError(
-            "MQDLQ-425", f"{place}: missing {missing or 'nothing'}, unknown {unknown or 'nothing'}"
-        )
+    if expected != set(values):
+        missing = sorted(expected - set(values)) or "nothing"
+        unknown = sorted(set(values) - expected) or "nothing"
+        raise LakeError("MQDLQ-425", f"{place}: missing {missing}, unknown {unknown}")
     return dict(values)

@@ -18,8 +18,7 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import storage
 from mqdlq.lake.files import Files, Part, open_parquet, read_batches
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED, SnapshotManifest
-from mqdlq.lake.storage import plans_pattern, snapshot_directory, snapshot_pattern
-from mqdlq.model import QueueKind
+from mqdlq.lake.storage import checked_id, snapshot_directory
 
 MANIFEST: Final = "_MANIFEST.json"
 PART: Final = "part-00000.parquet"
@@ -62,10 +61,7 @@ class Snapshot:
         return self._files("payload") if is_stored else {}
 
     def _files(self, directory: str) -> Files:
-        """Return the files in one of its directories that the manifest has digests of.
-
-        Return all files of the directory if the manifest has no digest at all.
-        """
+        """Return the files that the manifest has digests of; without any, all of the directory."""
         names = [name for name in self.manifest.files if name.startswith(f"{directory}/")]
         if not self.manifest.files:
             held = storage.file_names(f"{self.directory}/{directory}", ".parquet")
@@ -140,28 +136,14 @@ class SnapshotWriter:
         self, browse_seq: int, message_key: bytes, length: int, payload: bytes
     ) -> None:
         """Add stored bytes of a message's body; `length` is its full length in bytes."""
-        row = {"browse_seq": browse_seq, "message_key": message_key}
-        self._parts["payload"].add(
-            {**row, "payload_length": length, "payload": payload}, len(payload)
-        )
+        values = (browse_seq, message_key, length, payload)
+        self._parts["payload"].add(dict(zip(PAYLOAD.names, values, strict=True)), len(payload))
 
-    def finish(
-        self,
-        *,
-        taken_at: datetime,
-        taken_by: str,
-        rules_digest: str,
-        rules_text: str,
-        nul_as_blank: bool = False,
-        payload: str = "none",
-        payload_key_id: str = "",
-        imported_from: tuple[str, ...] = (),
-        put_together_from: tuple[str, ...] = (),
-        message_keys: tuple[str, ...] = (),
-        has_given_action: bool = False,
-        queue_kind: QueueKind = QueueKind.DEAD_LETTER,
-    ) -> SnapshotManifest:
-        """Close the data files and write the manifest; with it, the snapshot exists."""
+    def finish(self, *, taken_at: datetime, **described: Any) -> SnapshotManifest:
+        """Close the data files and write the manifest; with it, the snapshot exists.
+
+        `described` are the fields of the manifest that the writer does not count itself.
+        """
         for part in self._parts.values():
             part.flush()
         self._open.close()
@@ -171,23 +153,13 @@ class SnapshotWriter:
             queue_manager=self._queue_manager,
             queue=self._queue,
             taken_at=taken_at,
-            taken_by=taken_by,
             messages=self._messages,
             bytes=self._bytes,
             digest=self._keys.hexdigest(),
-            rules_digest=rules_digest,
-            rules_text=rules_text,
-            nul_as_blank=nul_as_blank,
             settled=self._settled_messages,
             refers_to=tuple(sorted(self._refers_to)),
-            payload=payload,
-            payload_key_id=payload_key_id,
-            imported_from=imported_from,
-            put_together_from=put_together_from,
-            message_keys=message_keys,
-            has_given_action=has_given_action,
-            queue_kind=queue_kind,
             files={name: digest for name, digest in digests.items() if digest is not None},
+            **described,
         )
         storage.write_text(f"{self.directory}/{MANIFEST}", manifest.to_json())
         return manifest
@@ -195,10 +167,10 @@ class SnapshotWriter:
 
 def find_snapshot(root: str, snapshot_id: str) -> str:
     """Return the directory of the finished snapshot with this id; raise `LakeError` if none."""
-    found = storage.matching(root, f"{snapshot_pattern(snapshot_id)}/{MANIFEST}")
+    found = _finished(root, checked_id("snapshot", snapshot_id))
     if not found:
         raise LakeError("MQDLQ-419", f"{root} holds no finished snapshot {snapshot_id}")
-    return found[0].removesuffix(f"/{MANIFEST}")
+    return found[0]
 
 
 def finished_snapshots(root: str) -> list[Snapshot]:
@@ -206,11 +178,15 @@ def finished_snapshots(root: str) -> list[Snapshot]:
 
     Raises `LakeError` for an invalid manifest.
     """
-    places = storage.matching(root, f"{snapshot_pattern()}/{MANIFEST}")
-    found = [Snapshot.at(place.removesuffix(f"/{MANIFEST}")) for place in places]
-    found.sort(key=lambda one: one.manifest.snapshot_id, reverse=True)
-    found.sort(key=lambda one: one.manifest.taken_at, reverse=True)
+    found = [Snapshot.at(place) for place in _finished(root, "*")]
+    found.sort(key=lambda one: (one.manifest.taken_at, one.manifest.snapshot_id), reverse=True)
     return sorted(found, key=lambda one: one.queue)
+
+
+def _finished(root: str, snapshot_id: str) -> list[str]:
+    """Return the directories of finished snapshots of any queue; `*` stands for all ids."""
+    places = f"/snapshots/queue_manager=*/queue=*/{snapshot_id}/{MANIFEST}"
+    return [place.removesuffix(f"/{MANIFEST}") for place in storage.matching(root, places)]
 
 
 def remove_snapshot(root: str, directory: str, snapshot_id: str) -> None:
@@ -219,7 +195,7 @@ def remove_snapshot(root: str, directory: str, snapshot_id: str) -> None:
     Files of an interrupted removal are removed, too.
     """
     storage.remove_directory(directory, MANIFEST)
-    for plan in storage.matching(root, plans_pattern(snapshot_id)):
+    for plan in storage.matching(root, f"/plans/{checked_id('snapshot', snapshot_id)}-*"):
         storage.remove_directory(plan, "_PLAN.json")
 
 
@@ -254,18 +230,15 @@ def settled_rows(directory: str, columns: Sequence[str] | None = None) -> Iterat
 def settled_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[int]]:
     """Return which occurrences of these keys have compact rows in a snapshot."""
     wanted = pa.array(list(keys), pa.binary())
-    places: dict[bytes, set[int]] = {}
+    places: dict[bytes, set[int]] = defaultdict(set)
     for batch in settled_rows(location, ["message_key", "occurrence"]):
         for row in batch.filter(pc.is_in(batch["message_key"], wanted)).to_pylist():
-            places.setdefault(row["message_key"], set()).add(row["occurrence"])
+            places[row["message_key"]].add(row["occurrence"])
     return places
 
 
 def expiring_keys(directory: str, after: datetime, until: datetime) -> Counter[bytes]:
-    """Count the messages of a finished snapshot that expire after one time and until another.
-
-    The counts are by message key. Raises `LakeError` if there is no such snapshot.
-    """
+    """Count, by key, the messages of a snapshot that expire after one time and until another."""
     found: Counter[bytes] = Counter()
     for batch in _all_batches(directory, ["message_key", "expires_at"]):
         at = batch.column("expires_at")
@@ -309,14 +282,8 @@ def payload_row(directory: str, browse_seq: int) -> dict[str, Any] | None:
     return None
 
 
-# Read full rows of all messages of snapshots, including settled messages.
-
-
 def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield these columns of every message of a finished snapshot, settled messages last.
-
-    Raises `LakeError` like `full_rows_of_settled`.
-    """
+    """Yield these columns of every message of a finished snapshot, settled messages last."""
     yield from snapshot_rows(directory, columns)
     yield from full_rows_of_settled(directory, columns)
 

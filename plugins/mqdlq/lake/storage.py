@@ -32,29 +32,14 @@ def snapshot_directory(root: str, queue_manager: str, queue: str, snapshot_id: s
     Queue names may contain `/` and `%`. They are percent-encoded, because Spark and Arrow decode
     the values of `name=value` directories. Raises `LakeError` for a blank name or an invalid id.
     """
-    return _join(
-        root,
-        "snapshots",
-        f"queue_manager={_segment('queue manager', queue_manager)}",
-        f"queue={_segment('queue', queue)}",
-        _id("snapshot", snapshot_id),
-    )
-
-
-def snapshot_pattern(snapshot_id: str = "") -> str:
-    """Return the glob pattern, below the root, of a snapshot of any queue, or of all snapshots."""
-    name = _id("snapshot", snapshot_id) if snapshot_id else "*"
-    return _join("", "snapshots", "queue_manager=*", "queue=*", name)
-
-
-def plans_pattern(snapshot_id: str) -> str:
-    """Return the glob pattern, below the root, of a snapshot's plans."""
-    return _join("", "plans", f"{_id('snapshot', snapshot_id)}-*")
+    manager, own = _segment("queue manager", queue_manager), _segment("queue", queue)
+    place = f"queue_manager={manager}/queue={own}/{checked_id('snapshot', snapshot_id)}"
+    return f"{root.rstrip('/')}/snapshots/{place}"
 
 
 def plan_directory(root: str, plan_id: str) -> str:
     """Return the directory of a plan; raise `LakeError` for an invalid id."""
-    return _join(root, "plans", _id("plan", plan_id))
+    return f"{root.rstrip('/')}/plans/{checked_id('plan', plan_id)}"
 
 
 def plan_id(snapshot_id: str, rules_digest: str) -> str:
@@ -68,7 +53,7 @@ def _segment(noun: str, name: str) -> str:
     return quote(name, safe="")
 
 
-def _id(noun: str, identifier: str) -> str:
+def checked_id(noun: str, identifier: str) -> str:
     if not _ID.fullmatch(identifier):
         raise LakeError(
             "MQDLQ-427",
@@ -76,10 +61,6 @@ def _id(noun: str, identifier: str) -> str:
             " `_`, `-` after the first",
         )
     return identifier
-
-
-def _join(root: str, *segments: str) -> str:
-    return "/".join((root.rstrip("/"), *segments))
 
 
 def filesystem(location: str) -> tuple[Any, str]:
@@ -103,7 +84,6 @@ def uri(location: str) -> str:
 
 
 def exists(location: str) -> bool:
-    """Whether a file or directory exists."""
     files, path = _fresh(location)
     return bool(files.exists(path))
 
@@ -149,10 +129,11 @@ def make_directory(location: str) -> None:
                 _sync(directory.parent)
 
 
-def rename(location: str, new: str) -> None:
-    """Rename a file within its file system."""
+def move(location: str, new: str) -> None:
+    """Move a file to another place in its file system, in one step, in place of a file there."""
     files, path = _fresh(location)
     files.mv(path, filesystem(new)[1])
+    _sync_parent(files, filesystem(new)[1])
 
 
 def remove_directory(location: str, first: str = "") -> None:
@@ -171,18 +152,6 @@ def remove_file(location: str) -> None:
     with suppress(FileNotFoundError):  # another process may have removed it
         files.rm(path)
         _sync_parent(files, path)
-
-
-def replace_file(location: str, new: str) -> None:
-    """Move the file `new` to the place of another one in its directory, in one step."""
-    files, path = _fresh(location)
-    files.mv(filesystem(new)[1], path)
-    _sync_parent(files, path)
-
-
-def _sync_parent(files: Any, path: str) -> None:
-    if isinstance(files, LocalFileSystem):
-        _sync(Path(path).parent)
 
 
 def size(location: str) -> int:
@@ -252,6 +221,12 @@ def new_file(location: str) -> Iterator[IO[bytes]]:
         yield local
 
 
+def write_text(location: str, text: str) -> None:
+    """Write a small file atomically."""
+    with new_file(location) as file:
+        file.write(text.encode())
+
+
 @contextmanager
 def _naming(location: str) -> Iterator[None]:
     """Raise LakeError with the place for a file system that is full or not writable."""
@@ -278,10 +253,9 @@ def _new_local_file(final: Path) -> Iterator[IO[bytes]]:
     _sync(final.parent)
 
 
-def write_text(location: str, text: str) -> None:
-    """Write a small file atomically."""
-    with new_file(location) as file:
-        file.write(text.encode())
+def _sync_parent(files: Any, path: str) -> None:
+    if isinstance(files, LocalFileSystem):
+        _sync(Path(path).parent)
 
 
 def _sync(place: Path) -> None:

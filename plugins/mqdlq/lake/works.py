@@ -27,7 +27,7 @@ def record_work(root: str, work: RecordedWork) -> None:
     Each number is a file, since object stores cannot update one only if it is lower. Of tasks that
     write at once, each removes lower numbers only, so the highest one stays.
     """
-    storage.make_directory(_directory(root))
+    storage.make_directory(f"{root.rstrip('/')}/ledger")
     text = json.dumps({"what": work.what, "at": work.at.isoformat()})
     storage.write_text(_file(root, work.number), text)
     for number in _numbers(root):
@@ -47,9 +47,10 @@ def newest_work(root: str) -> RecordedWork | None:
 
 def record_restoration(root: str, work: RecordedWork, plan: Mapping[str, Any]) -> None:
     """Record what an attempt at a restoration is about to put, as JSON."""
-    storage.make_directory(_restorations(root))
+    directory = f"{root.rstrip('/')}/restorations"
+    storage.make_directory(directory)
     text = json.dumps(plan, default=str)
-    storage.write_text(f"{_restorations(root)}/{work.what}.{work.number}.json", text)
+    storage.write_text(f"{directory}/{work.what}.{work.number}.json", text)
 
 
 def recorded_restorations(root: str) -> Iterator[dict[str, Any]]:
@@ -65,12 +66,4 @@ def _numbers(root: str) -> list[WorkNumber]:
 
 
 def _file(root: str, number: WorkNumber) -> str:
-    return f"{_directory(root)}/{number}.json"
-
-
-def _directory(root: str) -> str:
-    return f"{root.rstrip('/')}/ledger"
-
-
-def _restorations(root: str) -> str:
-    return f"{root.rstrip('/')}/restorations"
+    return f"{root.rstrip('/')}/ledger/{number}.json"
