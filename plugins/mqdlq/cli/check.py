@@ -156,7 +156,7 @@ def check_evidence(
         faults.append(f"queue {queue} has no STREAMQ")
     sources = tuple(filter(None, (evidence.depth_events, evidence.statistics, stream)))
     missing = permissions.find_unreadable(queue_manager, user, sources)
-    return [fault.what for fault in missing] + faults
+    return [fault for _, fault in missing] + faults
 
 
 def find_queues_without_depth(

@@ -203,7 +203,6 @@ _Row = tuple[Disposition, tuple[Step, ...], tuple[int, int]]
 
 
 def targets_needed(table: RulesTable) -> frozenset[str]:
-    """Return the columns that the rules' targets come from."""
     return frozenset().union(*(Chain.of([rule]).columns for rule in table.rules))
 
 
@@ -221,7 +220,6 @@ class Chain:
 
     @property
     def winning(self) -> int:
-        """The ordinal of the first rule, or 0."""
         return self.steps[0].rule if self.steps else 0
 
 

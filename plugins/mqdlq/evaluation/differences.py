@@ -249,7 +249,6 @@ def _counted(
 
 
 def _samples(batch: pa.RecordBatch, places: Any) -> list[Sample]:
-    """Return the first of these rows."""
     at = pa.array(places)
     columns = {name: batch.column(name).take(at) for name in Sample._fields}
     columns["snapshot_id"] = columns["snapshot_id"].cast(pa.string())

@@ -58,7 +58,6 @@ def _ship_code(spark: SparkSession) -> None:
 
 
 def write_archive(archive: Path) -> None:
-    """Write the package into an archive."""
     package = Path(mqdlq.__file__).parent
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for module in sorted([*package.rglob("*.py"), *package.rglob("*.txt")]):
@@ -66,7 +65,6 @@ def write_archive(archive: Path) -> None:
 
 
 def main() -> None:
-    """Write the archive to the file that the first argument names, or to mqdlq.zip."""
     write_archive(Path(sys.argv[1] if len(sys.argv) > 1 else "mqdlq.zip"))
 
 

@@ -174,12 +174,10 @@ def file_in_lake(root: str, location: str) -> str:
 
 
 def name_of_copies(at: datetime) -> str:
-    """Return the name of the file of copies that were begun at this time."""
     return at.strftime(_TIME)
 
 
 def time_of_copies(location: str) -> datetime:
-    """Return when a file of copies was begun."""
     name = location.rsplit("/", 1)[-1].removesuffix(".parquet")
     return datetime.strptime(name, _TIME).replace(tzinfo=UTC)
 

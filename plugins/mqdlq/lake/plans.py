@@ -66,7 +66,6 @@ def find_plan(directory: str) -> PlanDescription | None:
 
 
 def finished_plans(root: str) -> Iterator[PlanDescription]:
-    """Yield the descriptions of all finished plans in a lake."""
     for place in storage.matching(root, f"/plans/*/{DESCRIPTION}"):
         yield read_plan(place.removesuffix(f"/{DESCRIPTION}"))
 

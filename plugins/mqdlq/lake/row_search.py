@@ -46,7 +46,6 @@ Condition = tuple[str, tuple[object, ...]]
 
 
 def equals(value: object, *columns: str) -> Condition:
-    """Return the condition that one of these columns has this value."""
     return _any_has("{} = ?", value, columns)
 
 
@@ -114,7 +113,6 @@ def begins_with(digits: str, length: int, column: str) -> Condition:
 
 
 def any_of(conditions: Sequence[Condition]) -> Condition:
-    """Return the condition that at least one of these holds."""
     if len(conditions) == 1:
         return conditions[0]
     joined = " OR ".join(f"({sql})" for sql, _ in conditions)

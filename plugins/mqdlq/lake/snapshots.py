@@ -70,7 +70,6 @@ class Snapshot:
 
     @property
     def queue(self) -> tuple[str, str]:
-        """The queue manager and the queue."""
         return self.manifest.queue_manager, self.manifest.queue
 
 

@@ -147,7 +147,6 @@ def remove_directory(location: str, first: str = "") -> None:
 
 
 def remove_file(location: str) -> None:
-    """Remove a file if it exists."""
     files, path = _fresh(location)
     with suppress(FileNotFoundError):  # another process may have removed it
         files.rm(path)
@@ -155,7 +154,6 @@ def remove_file(location: str) -> None:
 
 
 def size(location: str) -> int:
-    """Return the total size in bytes of a directory's files."""
     files, path = _fresh(location)
     return int(sum(entry["size"] or 0 for entry in files.find(path, detail=True).values()))
 
@@ -222,7 +220,6 @@ def new_file(location: str) -> Iterator[IO[bytes]]:
 
 
 def write_text(location: str, text: str) -> None:
-    """Write a small file atomically."""
     with new_file(location) as file:
         file.write(text.encode())
 

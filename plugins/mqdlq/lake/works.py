@@ -54,7 +54,6 @@ def record_restoration(root: str, work: RecordedWork, plan: Mapping[str, Any]) -
 
 
 def recorded_restorations(root: str) -> Iterator[dict[str, Any]]:
-    """Yield what `record_restoration` recorded."""
     for place in storage.matching(root, "/restorations/*.json"):
         if (text := storage.read_text(place)) is not None:
             yield json.loads(text)

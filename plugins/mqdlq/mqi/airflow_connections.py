@@ -21,18 +21,9 @@ from mqdlq.mqi.connection_settings import ConnectionSettings
 
 CONNECTION_TYPE: Final = "ibmmq"
 EXTRAS: Final = (
-    "queue_manager",
-    "channel",
-    "hosts",
-    "ccdt_url",
-    "tls_cipher_spec",
-    "key_repository",
-    "certificate_label",
-    "client_user_id",
-    "reconnect",
-    "client",
-    "transport",
-    "directory",
+    *("queue_manager", "channel", "hosts", "ccdt_url"),
+    *("tls_cipher_spec", "key_repository", "certificate_label", "client_user_id"),
+    *("reconnect", "client", "transport", "directory"),
 )
 PROVIDER_EXTRAS: Final = frozenset({"open_options"})
 """Extras of connections for Airflow's IBM MQ provider that this project ignores."""
@@ -53,13 +44,8 @@ class AirflowConnection:
 
     def document(self) -> dict[str, Any]:
         """Return the fields that have a value as Airflow's JSON names them, but no password."""
-        fields = {
-            "conn_type": self.conn_type,
-            "host": self.host,
-            "port": self.port,
-            "login": self.login,
-            "extra": dict(self.extra),
-        }
+        fields = {name: getattr(self, name) for name in ("conn_type", "host", "port", "login")}
+        fields["extra"] = dict(self.extra)
         return {key: value for key, value in fields.items() if value}
 
     @property
@@ -203,10 +189,8 @@ def define_connection(
 def check_id(conn_id: str) -> None:
     """Raise ConnectionSettingsError if the text cannot be the id of a connection."""
     if not _ID.fullmatch(conn_id):
-        raise ConnectionSettingsError(
-            "MQDLQ-145",
-            f"{conn_id!r} is not a connection id; use up to 200 letters, digits and . _ -",
-        )
+        text = f"{conn_id!r} is not a connection id; use up to 200 letters, digits and . _ -"
+        raise ConnectionSettingsError("MQDLQ-145", text)
 
 
 def _channel_settings(
@@ -218,10 +202,8 @@ def _channel_settings(
     if mqserver:
         found, source = parse_mqserver(mqserver).settings(), "--mqserver"
     elif ccdt:
-        selected = {key: str(given.get(key, "")) for key in _SELECTORS}
-        channel = select_channel(
-            ccdt, read_ccdt(ccdt), queue_manager=selected["queue_manager"], name=selected["channel"]
-        )
+        queue_manager, name = (str(given.get(key, "")) for key in _SELECTORS)
+        channel = select_channel(ccdt, read_ccdt(ccdt), queue_manager=queue_manager, name=name)
         found, source = channel.settings(), "--ccdt"
     else:
         return {}

@@ -64,11 +64,6 @@ def message_options(queue_manager: QueueManager, options: int, handle: Any) -> A
     return gmo
 
 
-def new_descriptor(queue_manager: QueueManager) -> Any:
-    """Return an empty MQMD of version 2, for which MQGET puts no MQMDE in front of an MQDLH."""
-    return queue_manager.client.packed.MD()
-
-
 class BrowseCursor:
     """Browse cursor of one open queue handle.
 
@@ -98,8 +93,9 @@ class BrowseCursor:
         self._failure = queue_manager.client.module.MQMIError
         self._accept = queue_manager.client.CMQC.MQGMO_ACCEPT_TRUNCATED_MSG
         # All gets share one descriptor and one set of options, too: to create them for each
-        # message takes longer than the get.
-        self._descriptor = new_descriptor(queue_manager)
+        # message takes longer than the get. For an MQMD of version 2, MQGET puts no MQMDE in front
+        # of an MQDLH.
+        self._descriptor = queue_manager.client.packed.MD()
         self._empty_descriptor = self._descriptor.pack()
         self._get_options = message_options(queue_manager, 0, self.handle)
         self._options = self._get_options.Options
@@ -157,14 +153,12 @@ class BrowseCursor:
         found: dict[str, str | None] = {}
         for name in self._properties:
             try:
-                value = self.find_property(name)
+                if (value := self.find_property(name)) is not None:
+                    found[name] = value
             except QueueManagerError as error:
                 if error.reason not in _UNREADABLE:
                     raise
                 found[name] = None
-            else:
-                if value is not None:
-                    found[name] = value
         return found
 
     def find_property(self, name: str) -> str | None:
@@ -226,7 +220,7 @@ def read_with_properties(cursor: BrowseCursor, options: int, length: int) -> tup
     client = cursor.queue_manager.client
     while True:
         gmo = get_options(client, options | client.CMQC.MQGMO_PROPERTIES_FORCE_MQRFH2)
-        descriptor = new_descriptor(cursor.queue_manager)
+        descriptor = client.packed.MD()
         try:
             with client.translating_errors("MQGET", f"queue {cursor.name}"):
                 return descriptor, bytes(cursor.queue.get(length, descriptor, gmo))

@@ -19,7 +19,6 @@ DEFAULT_PORT: Final = 1414
 _PARTS: Final = 3
 _QUOTES: Final = ("'", '"')
 
-
 Address = tuple[str, int]
 """A listener's host and port."""
 
@@ -113,15 +112,11 @@ _COPIED: Final = {
 _WITHOUT_EFFECT: Final = {
     "general.description",
     "general.maximumMessageLength",  # a connection always asks for the channel's maximum
-    "compression.header",
-    "compression.message",
-    "connectionManagement.affinity",
-    "connectionManagement.clientWeight",
+    *("compression.header", "compression.message"),
+    *("connectionManagement.affinity", "connectionManagement.clientWeight"),
     "connectionManagement.defaultReconnect",  # the connection has `reconnect`
-    "connectionManagement.disconnectInterval",
-    "connectionManagement.heartInterval",
-    "connectionManagement.heartbeatInterval",
-    "connectionManagement.keepAliveInterval",
+    *("connectionManagement.disconnectInterval", "connectionManagement.heartInterval"),
+    *("connectionManagement.heartbeatInterval", "connectionManagement.keepAliveInterval"),
     "connectionManagement.sharingConversations",
 }
 """Attributes that change how fast a channel is or which entry the client prefers, not where it

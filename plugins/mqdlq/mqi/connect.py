@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from types import TracebackType
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Self
 
 from mqdlq.constants import MQRC, reason_text
@@ -20,10 +19,7 @@ CONNECTION_GONE_REASONS = tuple(
     MQRC[name] for name in ("MQRC_CONNECTION_BROKEN", "MQRC_HCONN_ERROR", "MQRC_HOBJ_ERROR")
 )
 
-Resolved = tuple[str, str]
-"""The names of a queue and its queue manager, "" for the connected one."""
-
-__all__ = ["ConnectionSettings", "QueueManager", "Resolved", "connect", "name_bytes"]
+__all__ = ["ConnectionSettings", "QueueManager", "connect", "name_bytes"]
 
 
 class QueueManager:
@@ -45,12 +41,7 @@ class QueueManager:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is not None:
                 self.back_out()
@@ -83,19 +74,16 @@ class QueueManager:
         self._has_ended = True
         try:
             with self.client.translating_errors("MQDISC", self.name):
-                self._disconnect()
+                if self.client.name != "pymqi":
+                    self.handle.disconnect()
+                    return
+                # pymqi hides a failed MQDISC.
+                completion, reason = self.client.module.pymqe.MQDISC(self.handle.get_handle())
+                if completion:
+                    raise self.client.module.MQMIError(completion, reason)
         except QueueManagerError as error:
             if error.reason not in CONNECTION_GONE_REASONS:
                 raise
-
-    def _disconnect(self) -> None:
-        if self.client.name != "pymqi":
-            self.handle.disconnect()
-            return
-        # pymqi hides a failed MQDISC.
-        completion, reason = self.client.module.pymqe.MQDISC(self.handle.get_handle())
-        if completion:
-            raise self.client.module.MQMIError(completion, reason)
 
     def inquire(self, selector: int) -> Any:
         """Return one attribute of the queue manager: int, or str with trailing blanks removed."""
@@ -107,7 +95,9 @@ class QueueManager:
         with self.client.translating_errors("MQOPEN", f"queue {queue}"):
             return self.client.module.Queue(self.handle, name_bytes(queue), options)
 
-    def resolve(self, name: str, q_mgr_name: str, options: int, user: bytes = b"") -> Resolved:
+    def resolve(
+        self, name: str, q_mgr_name: str, options: int, user: bytes = b""
+    ) -> tuple[str, str]:
         """Return the queue and the queue manager at which messages for a queue arrive.
 
         The queue manager itself resolves aliases of queues and of queue managers when the queue is
@@ -137,33 +127,33 @@ class QueueManager:
             queue.close()
         except self.client.module.MQMIError as error:
             if error.reason not in CONNECTION_GONE_REASONS:
-                reason = error.reason
+                text = reason_text(error.reason)
                 raise QueueManagerError(
-                    "MQCLOSE", "queue", error.comp, reason, reason_text(reason)
+                    "MQCLOSE", "queue", error.comp, error.reason, text
                 ) from error
 
     @contextmanager
-    def browsing(self, queue: str) -> Iterator[Any]:
-        """Open a queue for browsing only, and close it when the block ends."""
-        constants = self.client.CMQC
-        opened = self.open(queue, constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING)
+    def _opened(self, queue: str, options: int) -> Iterator[Any]:
+        opened = self.open(queue, options | self.client.CMQC.MQOO_FAIL_IF_QUIESCING)
         try:
             yield opened
         finally:
             self.close(opened)
+
+    def browsing(self, queue: str) -> AbstractContextManager[Any]:
+        """Open a queue for browsing only, and close it when the block ends."""
+        return self._opened(queue, self.client.CMQC.MQOO_BROWSE)
 
     def inquire_queue(self, queue: str, selector: int) -> Any:
         return self.inquire_attributes(queue, selector)[0]
 
     def inquire_attributes(self, queue: str, *selectors: int) -> list[Any]:
         """Return attributes of a queue in the order of `selectors`; open it for inquiry only."""
-        constants = self.client.CMQC
-        opened = self.open(queue, constants.MQOO_INQUIRE | constants.MQOO_FAIL_IF_QUIESCING)
-        try:
-            with self.client.translating_errors("MQINQ", f"queue {queue}"):
-                return [_value(opened.inquire(selector)) for selector in selectors]
-        finally:
-            self.close(opened)
+        with (
+            self._opened(queue, self.client.CMQC.MQOO_INQUIRE) as opened,
+            self.client.translating_errors("MQINQ", f"queue {queue}"),
+        ):
+            return [_value(opened.inquire(selector)) for selector in selectors]
 
     def dead_letter_q_name(self) -> str:
         """Return DEADQ, the queue manager's dead-letter queue, or raise ConnectionSettingsError."""
@@ -260,9 +250,8 @@ def connect_arguments(
     """Return the keyword arguments of `QueueManager.connect_with_options`.
 
     A client that reconnects automatically hides that a unit of work was backed out or a browse
-    cursor was lost. The settings' `reconnect` therefore applies only with `may_reconnect`, which
-    says that the connection has neither. Raises ConnectionSettingsError for a setting that the
-    library cannot pass on.
+    cursor was lost: `may_reconnect` says that the connection has neither. Raises
+    ConnectionSettingsError for a setting that the library cannot pass on.
     """
     options = _options(client, settings, may_reconnect=may_reconnect)
     arguments: dict[str, Any] = {}

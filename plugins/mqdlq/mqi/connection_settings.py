@@ -73,7 +73,6 @@ class ConnectionSettings:
     directory: str = ""
 
     def __post_init__(self) -> None:
-        """Raise ConnectionSettingsError for settings that cannot work."""
         for fault in _faults(self):
             raise ConnectionSettingsError("MQDLQ-105", fault)
 
@@ -87,11 +86,10 @@ class ConnectionSettings:
 
 def _faults(settings: ConnectionSettings) -> Iterator[str]:
     yield from _unknown_choices(settings)
-    yield from _superfluous_settings(settings)
-    yield from _missing_settings(settings)
+    yield from _unfitting_settings(settings)
     yield from _invalid_values(settings)
-    yield from _incomplete_tls(settings)
-    yield from _incomplete_credentials(settings)
+    yield from _invalid_addresses(settings)
+    yield from _incomplete_security(settings)
 
 
 def _unknown_choices(settings: ConnectionSettings) -> Iterator[str]:
@@ -105,7 +103,7 @@ def _unknown_choices(settings: ConnectionSettings) -> Iterator[str]:
         yield f"unknown reconnect {settings.reconnect!r}; known are {', '.join(RECONNECT)}"
 
 
-def _superfluous_settings(settings: ConnectionSettings) -> Iterator[str]:
+def _unfitting_settings(settings: ConnectionSettings) -> Iterator[str]:
     if settings.directory and settings.transport != transports.EMBEDDED:
         yield (
             f"transport {settings.transport!r} has no use for directory; leave it out, or use"
@@ -125,11 +123,7 @@ def _superfluous_settings(settings: ConnectionSettings) -> Iterator[str]:
             f"ccdt_url is given as well as {_join_words(given)}, which the CCDT's own entry says;"
             " give one or the other"
         )
-
-
-def _missing_settings(settings: ConnectionSettings) -> Iterator[str]:
-    is_client = settings.transport == "client" and not settings.ccdt_url
-    if is_client and not (settings.host and settings.channel):
+    elif not settings.ccdt_url and not (settings.host and settings.channel):
         yield (
             f"a client connection to queue manager {settings.queue_manager!r} needs host and"
             ' channel (or "transport": "bindings" or "embedded" in the connection\'s extra)'
@@ -150,7 +144,6 @@ def _invalid_values(settings: ConnectionSettings) -> Iterator[str]:
             )
         elif value and not NAME.fullmatch(value):
             yield f"{name} {value!r} is not an MQ name; use letters, digits and . _ / %"
-    yield from _invalid_addresses(settings)
 
 
 def _invalid_addresses(settings: ConnectionSettings) -> Iterator[str]:
@@ -180,7 +173,7 @@ def _invalid_addresses(settings: ConnectionSettings) -> Iterator[str]:
         yield "ccdt_url holds a user id or a password; a CCDT must be readable without"
 
 
-def _incomplete_tls(settings: ConnectionSettings) -> Iterator[str]:
+def _incomplete_security(settings: ConnectionSettings) -> Iterator[str]:
     if settings.key_repository and not (settings.tls_cipher_spec or settings.ccdt_url):
         yield (
             "key_repository is given without tls_cipher_spec: the connection would not be"
@@ -196,9 +189,6 @@ def _incomplete_tls(settings: ConnectionSettings) -> Iterator[str]:
             f"certificate_label {settings.certificate_label!r} needs key_repository: the file"
             " that holds the certificate"
         )
-
-
-def _incomplete_credentials(settings: ConnectionSettings) -> Iterator[str]:
     if settings.password and not settings.user:
         yield "a password is given without a login; give both, or neither"
     if settings.user and not settings.password and settings.transport == "client":

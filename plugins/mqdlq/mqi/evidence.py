@@ -12,7 +12,6 @@ import logging
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from threading import Event, Lock, Thread
@@ -36,18 +35,15 @@ Value = int | bytes | tuple[int, ...] | list["Parameters"]
 Parameters = Mapping[int, Value]
 
 
-@dataclass(frozen=True, slots=True)
-class PcfMessage:
-    """A message: its type (an MQCFT), command (an MQCMD), reason code and parameters.
+PcfMessage = tuple[int, int, int, Parameters]
+"""A message: its type (an MQCFT), command (an MQCMD), reason code and parameters.
 
-    Parameters are by identifier: numbers, text as bytes without trailing blanks and NULs, lists of
-    numbers, and the list of the groups with one identifier. Other kinds are left out.
-    """
+Parameters are by identifier: numbers, text as bytes without trailing blanks and NULs, lists of
+numbers, and the list of the groups with one identifier. Other kinds are left out.
+"""
 
-    type: int
-    command: int
-    reason: int
-    parameters: Parameters
+
+_NOTHING: Final[PcfMessage] = (0, 0, 0, {})
 
 
 def read_pcf(body: bytes) -> PcfMessage | None:
@@ -62,7 +58,7 @@ def read_pcf(body: bytes) -> PcfMessage | None:
         parameters, _ = _read_parameters(body, length, count, is_group=False)
     except (struct.error, ValueError):
         return None
-    return PcfMessage(kind, command, reason, parameters)
+    return kind, command, reason, parameters
 
 
 def _read_parameters(
@@ -130,7 +126,6 @@ MQCAMO_END: Final = (2707, 2708)
 MQCC_WARNING: Final = 1
 _LOCAL_TIME: Final = "%Y-%m-%d %H.%M.%S"
 
-
 QueueStatistics = tuple[timedelta, int]
 """The length of an interval, and how many messages programs got from a queue in it.
 
@@ -143,11 +138,11 @@ def read_statistics(body: bytes, queue: str) -> QueueStatistics | None:
 
     None, too, for times and numbers that no queue manager writes.
     """
-    message = read_pcf(body)
-    if message is None or (message.type, message.command) != (MQCFT_STATISTICS, MQCMD_STATISTICS_Q):
+    kind, command, _, parameters = read_pcf(body) or _NOTHING
+    if (kind, command) != (MQCFT_STATISTICS, MQCMD_STATISTICS_Q):
         return None
-    start, end = (_local_time(message.parameters, names) for names in (MQCAMO_START, MQCAMO_END))
-    groups = message.parameters.get(MQGACF_Q_STATISTICS_DATA)
+    start, end = _local_time(parameters, MQCAMO_START), _local_time(parameters, MQCAMO_END)
+    groups = parameters.get(MQGACF_Q_STATISTICS_DATA)
     if start is None or end is None or not isinstance(groups, list):
         return None
     if not timedelta() <= end - start <= MAX_INTERVAL:
@@ -205,6 +200,17 @@ class _Browse:
                 return b""
             raise
 
+    def new_events(self, wait_ms: int) -> Iterator[str]:
+        """Yield the queue of each event that comes from now on, "" when none has come for a while.
+
+        Events that are on the event queue at first are skipped.
+        """
+        is_new = False
+        while True:
+            body = self.next(wait_ms if is_new else 0)
+            is_new = is_new or body is None
+            yield (read_depth_event(body) or "") if is_new and body else ""
+
 
 def _local_time(parameters: Parameters, names: tuple[int, int]) -> datetime | None:
     date, time = (parameters.get(name) for name in names)
@@ -242,11 +248,10 @@ log = logging.getLogger(__name__)
 
 def read_depth_event(body: bytes) -> str | None:
     """Return the queue of a Queue Depth High or Queue Full event, or None for any other bytes."""
-    message = read_pcf(body)
-    if message is None or message.type != MQCFT_EVENT or message.command != MQCMD_PERFM_EVENT:
-        return None
-    name = message.parameters.get(MQCA_BASE_Q_NAME)
-    if message.reason not in WAKING or not isinstance(name, bytes):
+    kind, command, reason, parameters = read_pcf(body) or _NOTHING
+    name = parameters.get(MQCA_BASE_Q_NAME)
+    is_event = (kind, command) == (MQCFT_EVENT, MQCMD_PERFM_EVENT) and reason in WAKING
+    if not is_event or not isinstance(name, bytes):
         return None
     return name.decode("ascii", "replace")
 
@@ -344,15 +349,23 @@ class _EventWatch:
             ):
                 self._warned, inquired = "", set[str]()
                 self._warn_of_disabled_events(queue_manager, inquired)
-                events = _browse_events(queue_manager, opened, self._event_queue, self._wait_ms)
-                for queue in events:
+                browse = _Browse(queue_manager, opened, self._event_queue, MAX_EVENT_LENGTH)
+                for queue in browse.new_events(self._wait_ms):
                     if self.is_idle.is_set():
                         return
                     self._warn_of_disabled_events(queue_manager, inquired)
                     for wake in [wake for name, wake in self.listeners if name == queue]:
                         wake()
         except Exception as error:  # noqa: BLE001 (triggers go on polling)
-            self._warn(str(getattr(error, "text", error)))
+            text = str(getattr(error, "text", error))
+            if text != self._warned:
+                self._warned = text
+                log.warning(
+                    "event queue %s cannot be browsed: %s; the user needs +browse on it; the depth"
+                    " is polled [MQDLQ-136]",
+                    self._event_queue,
+                    text,
+                )
             self.is_idle.wait(self._retry_s)
 
     def _warn_of_disabled_events(self, queue_manager: QueueManager, inquired: set[str]) -> None:
@@ -372,28 +385,3 @@ class _EventWatch:
                     queue,
                     commands,
                 )
-
-    def _warn(self, text: str) -> None:
-        if text != self._warned:
-            self._warned = text
-            log.warning(
-                "event queue %s cannot be browsed: %s; the user needs +browse on it; the depth is"
-                " polled [MQDLQ-136]",
-                self._event_queue,
-                text,
-            )
-
-
-def _browse_events(
-    queue_manager: QueueManager, opened: Any, name: str, wait_ms: int
-) -> Iterator[str]:
-    """Yield the queue of each event that comes from now on, and "" when none has come for a while.
-
-    Events that are on the event queue at first are skipped.
-    """
-    browse = _Browse(queue_manager, opened, name, MAX_EVENT_LENGTH)
-    is_new = False
-    while True:
-        body = browse.next(wait_ms if is_new else 0)
-        is_new = is_new or body is None
-        yield (read_depth_event(body) or "") if is_new and body else ""

@@ -14,21 +14,18 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import MqDlqError, QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
-REPLY_QUEUE: Final = "MQDLQ.*"
-"""How the name of the dynamic reply queue begins, for commands that need no other name."""
-
 
 def run_command(
     queue_manager: QueueManager,
     name: str,
     parameters: Mapping[int, Any],
     *,
-    reply_queue: str = REPLY_QUEUE,
+    reply_queue: str = "MQDLQ.*",
 ) -> list[dict[int, Any]]:
     """Run a PCF command such as MQCMD_INQUIRE_Q; return its responses by parameter.
 
-    The reply queue is dynamic, from SYSTEM.DEFAULT.MODEL.QUEUE, and ends with the command. Raises
-    QueueManagerError.
+    The reply queue is dynamic, from SYSTEM.DEFAULT.MODEL.QUEUE, and ends with the command; its name
+    begins with `reply_queue`. Raises QueueManagerError.
     """
     client = queue_manager.client
     with client.translating_errors(name, "the command server"):
@@ -77,10 +74,8 @@ def stream_advice(queue_manager: QueueManager, queue: str, reason: int) -> str:
     )
 
 
-# Inquire about many queues over a few connections that stay open between inquiries.
-#
-# For a process that watches many queues: a connection costs a queue manager far more than an
-# inquiry.
+# Inquire about many queues over a few connections that stay open between inquiries: a connection
+# costs a queue manager far more than an inquiry.
 
 MAX_CONNECTIONS: Final = 4
 """The maximum number of connections for one set of connection settings."""
@@ -90,7 +85,6 @@ IDLE_S: Final = 60.0
 
 
 Answer = TypeVar("Answer")
-
 
 _Question = tuple[Callable[[QueueManager], Any], Future[Any]]
 """An inquiry to run on a connection, and the future of its answer."""
@@ -106,17 +100,12 @@ class InquiryPool:
     """
 
     def __init__(self, *, idle_s: float = IDLE_S) -> None:
-        """Start without connections; each ends `idle_s` seconds after its last use."""
         self._idle_s = idle_s
         self._lock = Lock()
         self._inquiry_queues: dict[ConnectionSettings, _InquiryQueue] = {}
 
     def depth(self, settings: ConnectionSettings, queue: str) -> Future[int]:
-        """Ask for the queue's CURDEPTH; the queue is opened for inquiry only.
-
-        The future raises the errors of connecting and inquiring: QueueManagerError,
-        ConnectionSettingsError, ClientNotFoundError.
-        """
+        """Ask for the queue's CURDEPTH; the queue is opened for inquiry only."""
         return self.ask(settings, lambda queue_manager: queue_manager.depth(queue))
 
     def ask(
@@ -124,7 +113,8 @@ class InquiryPool:
     ) -> Future[Answer]:
         """Run `question`, a function that only makes inquiries, on a connection.
 
-        The future raises the errors of connecting and of the question.
+        The future raises the errors of connecting, QueueManagerError, ConnectionSettingsError and
+        ClientNotFoundError, and of the question.
         """
         answer: Future[Answer] = Future()
         with self._lock:
@@ -170,11 +160,11 @@ class InquiryPool:
                 self._answer(inquiry_queue, each, error)
             return None
         try:
-            found = question[0](connection)
+            found: Any = question[0](connection)
         except Exception as error:  # noqa: BLE001 (as above)
+            found = error
             _end(connection)
-            self._answer(inquiry_queue, question, error)
-            return None
+            connection = None
         self._answer(inquiry_queue, question, found)
         return connection
 

@@ -15,8 +15,7 @@ from typing import Any, Self
 
 from mqdlq.structures import MQGMO, MQMD, MQOD, MQPMO, Packed
 
-DEFAULT_VERSIONS = {"MD": 2, "GMO": 4, "PMO": 3}
-"""The default versions: lower versions lack fields that are used here."""
+DEFAULT_VERSIONS = {"MD": 2, "GMO": 4, "PMO": 3}  # lower versions lack fields that are used here
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +34,10 @@ class PackedStructures:
 
 @cache
 def packed_structures(module: Any) -> PackedStructures:
-    return PackedStructures(
-        _packed(module.MD, MQMD),
-        _packed(module.GMO, MQGMO),
-        _packed(module.PMO, MQPMO),
-        _packed(module.OD, MQOD),
+    made = zip(
+        (module.MD, module.GMO, module.PMO, module.OD), (MQMD, MQGMO, MQPMO, MQOD), strict=True
     )
+    return PackedStructures(*(_packed(kind, structure) for kind, structure in made))
 
 
 class _Field:

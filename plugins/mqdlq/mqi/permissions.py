@@ -7,7 +7,6 @@ The check makes real MQOPEN and MQINQ calls only; it browses, gets and puts no m
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError
@@ -33,13 +32,8 @@ ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MissingPermission:
-    """Why a stage fails: a missing authority and its object, or another error."""
-
-    stage: str
-    what: str
-
+Missing = tuple[str, str]
+"""A stage, and why it fails: a missing authority and its object, or another error."""
 
 _Need = tuple[str, str, dict[str, int]]
 """A stage, a queue, and the authorities that it needs there, each with the MQOO_* that tests it."""
@@ -62,8 +56,7 @@ def check_connection(settings: ConnectionSettings, state_queue: str) -> tuple[bo
         with connect(settings) as queue_manager:
             found = find_missing(queue_manager, settings.user, state_queue)
             where = f"queue manager {queue_manager.name} through {queue_manager.client.name}"
-            is_usable = not any(fault.stage == "sense" for fault in found)
-            return is_usable, describe_stages(found, where, settings.user)
+            return "sense" not in dict(found), describe_stages(found, where, settings.user)
     except QueueManagerError as error:
         return False, advice(error, settings.user)
 
@@ -75,7 +68,7 @@ def find_missing(
     *,
     queue: str = "",
     targets: tuple[str, ...] = (),
-) -> list[MissingPermission]:
+) -> list[Missing]:
     """Return what prevents the user from sensing, a dry run and execution, in this order.
 
     Without `queue`, the queue manager's dead-letter queue is checked. `targets` are the queues to
@@ -86,11 +79,11 @@ def find_missing(
         queue = queue or queue_manager.dead_letter_q_name()
     except QueueManagerError as error:
         if error.reason != MQRC["MQRC_NOT_AUTHORIZED"]:
-            return [MissingPermission("sense", str(error))]
+            return [("sense", str(error))]
         missing = _missing_authorities(user, ["inq"], "queue manager", queue_manager.name)
-        return [MissingPermission("sense", missing)]
+        return [("sense", missing)]
     except ConnectionSettingsError as error:
-        return [MissingPermission("sense", str(error))]
+        return [("sense", str(error))]
     browse, get = constants.MQOO_BROWSE, constants.MQOO_INPUT_SHARED
     put = constants.MQOO_OUTPUT
     to_target = {"put": put, "passall": put | constants.MQOO_PASS_ALL_CONTEXT}
@@ -106,24 +99,24 @@ def find_missing(
 
 def find_unreadable(
     queue_manager: QueueManager, user: str, queues: tuple[str, ...]
-) -> list[MissingPermission]:
+) -> list[Missing]:
     """Return why the user cannot browse queues that have evidence, such as an event queue."""
     browse = {"browse": queue_manager.client.CMQC.MQOO_BROWSE}
-    needs: list[_Need] = [("evidence", queue, browse) for queue in queues]
-    return [fault for need in needs for fault in _try(queue_manager, need, user)]
+    tried = (_try(queue_manager, ("evidence", queue, browse), user) for queue in queues)
+    return [fault for faults in tried for fault in faults]
 
 
-def describe_stages(found: list[MissingPermission], where: str, user: str) -> str:
-    by_stage = {stage: [fault.what for fault in found if fault.stage == stage] for stage in STAGES}
+def describe_stages(found: list[Missing], where: str, user: str) -> str:
     lines, granted = [f"connected to {where} as {_user_text(user)}"], True
-    for stage, faults in by_stage.items():
+    for stage in STAGES:
+        faults = [fault for failing, fault in found if failing == stage]
         granted = granted and not faults
         text = GRANTED if granted else "; ".join(faults) or "needs what is missing above"
         lines.append(f"{stage}: {text}")
     return "\n".join(lines)
 
 
-def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[MissingPermission]:
+def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[Missing]:
     stage, queue, authorities = need
     lacking: dict[str, int] = {}
     for authority, options in authorities.items():
@@ -134,7 +127,7 @@ def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[Missin
                 lacking[authority] = options
             # A running executor holds its state queue; the authority was checked before that.
             elif error.reason != MQRC["MQRC_OBJECT_IN_USE"]:
-                yield MissingPermission(stage, str(error))
+                yield stage, str(error)
                 return
     if lacking:
         # An open with a missing authority among its options says nothing about the others.
@@ -144,7 +137,7 @@ def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[Missin
             if any(other != options and other & options == other for other in lacking.values())
         ]
         known = [authority for authority in lacking if authority not in unknown]
-        yield MissingPermission(stage, _missing_authorities(user, known, "queue", queue, unknown))
+        yield stage, _missing_authorities(user, known, "queue", queue, unknown)
 
 
 def _missing_authorities(

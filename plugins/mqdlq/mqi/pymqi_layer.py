@@ -21,7 +21,7 @@ import sysconfig
 import tarfile
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 
 from mqdlq.errors import ClientNotFoundError
@@ -30,13 +30,8 @@ ENTRY = re.compile(r"(?m)^pymqi==(?P<version>\S+)(?:[ \t]*\\\n[ \t]+--hash=sha25
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
-@dataclass(frozen=True, slots=True)
-class LockedSdist:
-    """The lock's entry for pymqi as pip reads it, with its version and allowed digests."""
-
-    entry: str
-    version: str
-    digests: frozenset[str]
+LockedSdist = tuple[str, str, frozenset[str]]
+"""The lock's entry for pymqi as pip reads it, its version, and the allowed digests."""
 
 
 def read_lock_entry(lock: Path) -> LockedSdist:
@@ -46,7 +41,7 @@ def read_lock_entry(lock: Path) -> LockedSdist:
         raise ClientNotFoundError(
             "MQDLQ-130", f"{lock}: no entry for pymqi with a version and sha256 hashes"
         )
-    return LockedSdist(found[0], found["version"], frozenset(HASH.findall(found[0])))
+    return found[0], found["version"], frozenset(HASH.findall(found[0]))
 
 
 def find_sdk(environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -62,17 +57,20 @@ def install_layer(sdist: Path, wanted: LockedSdist, site_packages: Path) -> None
 
     Raises ClientNotFoundError, and writes nothing, if the lock does not allow the sdist.
     """
-    content = sdist.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    if digest not in wanted.digests:
+    _, version, digests = wanted
+    digest = hashlib.sha256(sdist.read_bytes()).hexdigest()
+    if digest not in digests:
         raise ClientNotFoundError(
             "MQDLQ-131",
             f"{sdist.name}: SHA-256 is {digest},"
-            f" requirements.lock allows {', '.join(sorted(wanted.digests))}",
+            f" requirements.lock allows {', '.join(sorted(digests))}",
         )
-    about = f"pymqi-{wanted.version}.dist-info"
+    about = f"pymqi-{version}.dist-info"
     files = {**_layer(sdist, about), f"{about}/INSTALLER": b"mqdlq\n"}
-    files[f"{about}/RECORD"] = _record(files, f"{about}/RECORD")
+    record = [
+        f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in sorted(files.items())
+    ]
+    files[f"{about}/RECORD"] = "".join([*record, f"{about}/RECORD,,\n"]).encode()
     # The dist-info is moved last: an interrupted installation does not count as installed.
     with tempfile.TemporaryDirectory(prefix=".pymqi-", dir=site_packages) as staging:
         for name, data in files.items():
@@ -102,20 +100,15 @@ def _layer(sdist: Path, about: str) -> dict[str, bytes]:
     return files
 
 
-def _record(files: Mapping[str, bytes], own_name: str) -> bytes:
-    """Return a wheel's RECORD: name, digest and size of each file; only the name of RECORD."""
-    lines = [f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in sorted(files.items())]
-    return "".join([*lines, f"{own_name},,\n"]).encode()
-
-
 def _digest(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
 def _pip(verb: str, wanted: LockedSdist, *options: str) -> None:
+    entry, version, _ = wanted
     # setuptools is in the lock and already installed: a build installs nothing unpinned.
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirements:
-        requirements.write(wanted.entry + "\n")
+        requirements.write(f"{entry}\n")
         requirements.flush()
         call = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", verb]
         call += ["--no-deps", "--no-build-isolation", "--require-hashes", *options]
@@ -124,7 +117,7 @@ def _pip(verb: str, wanted: LockedSdist, *options: str) -> None:
         )
     if done.returncode:
         raise ClientNotFoundError(
-            "MQDLQ-132", f"pip {verb} of pymqi {wanted.version} failed: {_error_line(done.stderr)}"
+            "MQDLQ-132", f"pip {verb} of pymqi {version} failed: {_error_line(done.stderr)}"
         )
 
 
@@ -134,29 +127,26 @@ def _error_line(said: str) -> str:
     return next(iter(causes or lines[-1:]), "pip does not say why")
 
 
-def _installed() -> str | None:
-    try:
-        return importlib.metadata.version("pymqi")
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def install_pymqi(lock: Path) -> str:
     """Install the pymqi of the lock; return one line that says what was done."""
     wanted = read_lock_entry(lock)
+    _, version, _ = wanted
     site_packages = Path(sysconfig.get_path("platlib"))
     built = any((site_packages / "pymqi").glob("pymqe*.so"))
     found = find_sdk()
-    if _installed() == wanted.version and (built or found is None):
-        return f"pymqi {wanted.version} is installed"
+    installed = ""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        installed = importlib.metadata.version("pymqi")
+    if installed == version and (built or found is None):
+        return f"pymqi {version} is installed"
     if found is not None:
         _pip("install", wanted, "--force-reinstall")
-        return f"pymqi {wanted.version}: built with IBM's SDK in {found}"
+        return f"pymqi {version}: built with IBM's SDK in {found}"
     with tempfile.TemporaryDirectory() as directory:
         _pip("download", wanted, "--dest", directory)
         install_layer(next(Path(directory).glob("pymqi-*.tar.gz")), wanted, site_packages)
     return (
-        f"pymqi {wanted.version}: Python layer installed; IBM's SDK was not found, so it reaches"
+        f"pymqi {version}: Python layer installed; IBM's SDK was not found, so it reaches"
         " embedded queue managers only (ibmmq reaches real ones)"
     )
 

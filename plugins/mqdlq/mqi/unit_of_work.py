@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
-from mqdlq.mqi.browse import BrowseCursor, message_options, new_descriptor, read_with_properties
+from mqdlq.mqi.browse import BrowseCursor, message_options, read_with_properties
 from mqdlq.mqi.connect import QueueManager, name_bytes
 from mqdlq.structures import DEFAULTS_OF_VERSION_2, MQMD, MQMD_LENGTH_1
 
@@ -16,6 +15,7 @@ HEADER_REASONS = frozenset({MQRC["MQRC_RFH_ERROR"], MQRC["MQRC_DLH_ERROR"], MQRC
 """Reason codes of a queue manager that refuses to put a message because of its headers."""
 MQFMT_MD_EXTENSION = b"MQHMDE  "
 MQMD_VERSION_1 = 1
+"""Headers are only checked with a version 2 MQMD (IBM MQ docs, "Version (MQMD)")."""
 MAX_BYTES_IN_A_UNIT = 32 * 1024 * 1024
 
 _READ_REPORT = MQMD.reader("report")
@@ -68,7 +68,6 @@ class Syncpoint:
     """
 
     def __init__(self, queue_manager: QueueManager) -> None:
-        """Use a connection that has no other open unit of work."""
         self._queue_manager = queue_manager
         self._client = queue_manager.client
         self._open = True
@@ -76,12 +75,7 @@ class Syncpoint:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self.back_out()
         except QueueManagerError:
@@ -124,20 +118,10 @@ class Syncpoint:
         except QueueManagerError as error:
             if error.reason not in HEADER_REASONS or not _fits_version_1(described):
                 raise
-            self._put_with_version_1(self._target(delivery), delivery, described, pmo)
-
-    def _put_with_version_1(
-        self, target: Any, delivery: Delivery, described: Any, pmo: Any
-    ) -> None:
-        """Put a message whose headers the queue manager refuses, with a version 1 MQMD.
-
-        Headers are only checked with a version 2 MQMD (IBM MQ docs, "Version (MQMD)").
-        """
-        described.Version = MQMD_VERSION_1
-        self._put(target, delivery, described, pmo)
+            described.Version = MQMD_VERSION_1
+            self._put(self._target(delivery), delivery, described, pmo)
 
     def _described(self, descriptor: bytes, delivery: Delivery) -> Any:
-        """Return the client's MQMD for a put: the message's MQMD with the overrides applied."""
         described = self._client.packed.MD().unpack(descriptor)
         if delivery.format is not None:
             described.Format = delivery.format
@@ -160,9 +144,10 @@ class UnitOfWork(Syncpoint):
     """A unit of work that gets the messages of one queue under a browse cursor."""
 
     def __init__(self, cursor: BrowseCursor) -> None:
-        """Use the queue of `cursor`, which is open to browse, to get and to save all context."""
         super().__init__(cursor.queue_manager)
         self._cursor = cursor
+        constants = self._client.CMQC
+        self._get_options = constants.MQGMO_MSG_UNDER_CURSOR | constants.MQGMO_SYNCPOINT
 
     def get_under_cursor(self, length: int) -> GotMessage:
         """Get the message under the browse cursor, whole and unconverted (MQGET).
@@ -170,19 +155,15 @@ class UnitOfWork(Syncpoint):
         `length` is its length as browsed; a message that has grown fails with
         MQRC_TRUNCATED_MSG_FAILED (2080).
         """
-        constants = self._client.CMQC
-        descriptor = new_descriptor(self._queue_manager)
-        options = constants.MQGMO_MSG_UNDER_CURSOR | constants.MQGMO_SYNCPOINT
-        gmo = message_options(self._queue_manager, options, self._cursor.handle)
+        descriptor = self._client.packed.MD()
+        gmo = message_options(self._queue_manager, self._get_options, self._cursor.handle)
         with self._client.translating_errors("MQGET", f"queue {self._cursor.name}"):
             body = self._cursor.queue.get(length, descriptor, gmo)
         return GotMessage(descriptor, bytes(body))
 
     def get_with_properties(self, length: int) -> GotMessage:
         """Get the message under the browse cursor in the form that the archive keeps (`browse`)."""
-        constants = self._client.CMQC
-        options = constants.MQGMO_MSG_UNDER_CURSOR | constants.MQGMO_SYNCPOINT
-        return GotMessage(*read_with_properties(self._cursor, options, length))
+        return GotMessage(*read_with_properties(self._cursor, self._get_options, length))
 
     def put(self, got: GotMessage, delivery: Delivery) -> None:
         """Put the message of the last get with all its context and properties (MQPUT1).
@@ -193,8 +174,7 @@ class UnitOfWork(Syncpoint):
         """
         packed, constants = self._client.packed, self._client.CMQC
         descriptor = self._described(got.descriptor.pack(), delivery)
-        target = self._target(delivery)
-        pmo = packed.PMO()
+        target, pmo = self._target(delivery), packed.PMO()
         pmo.Options = (
             constants.MQPMO_SYNCPOINT
             | constants.MQPMO_PASS_ALL_CONTEXT
@@ -221,9 +201,8 @@ class UnitOfWork(Syncpoint):
             elif not _fits_version_1(descriptor):
                 raise
             if _fits_version_1(descriptor):
-                self._put_with_version_1(target, delivery, descriptor, pmo)
-            else:
-                self._put(target, delivery, descriptor, pmo)
+                descriptor.Version = MQMD_VERSION_1
+            self._put(target, delivery, descriptor, pmo)
 
 
 def _fits_version_1(descriptor: Any) -> bool:

@@ -36,7 +36,7 @@ def sdist(directory: Path, files: dict[str, bytes] = FILES) -> Path:
 
 
 def wanted(path: Path) -> LockedSdist:
-    return LockedSdist("", "9.9", frozenset({hashlib.sha256(path.read_bytes()).hexdigest()}))
+    return "", "9.9", frozenset({hashlib.sha256(path.read_bytes()).hexdigest()})
 
 
 @pytest.fixture(name="site")
@@ -115,7 +115,7 @@ def test_an_sdist_the_lock_does_not_name_is_refused_and_nothing_written(
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
 
     with pytest.raises(ClientNotFoundError) as refused:
-        install_layer(path, LockedSdist("", "9.9", frozenset({"0" * 64})), site)
+        install_layer(path, ("", "9.9", frozenset({"0" * 64})), site)
 
     assert str(refused.value) == (
         f"pymqi-9.9.tar.gz: SHA-256 is {digest}, requirements.lock allows {'0' * 64} [MQDLQ-131]"
@@ -124,10 +124,10 @@ def test_an_sdist_the_lock_does_not_name_is_refused_and_nothing_written(
 
 
 def test_the_project_lock_names_pymqi_with_its_hash() -> None:
-    found = read_lock_entry(directories.PROJECT / "requirements.lock")
+    entry, version, digests = read_lock_entry(directories.PROJECT / "requirements.lock")
 
-    assert found.entry.startswith(f"pymqi=={found.version} \\\n    --hash=sha256:")
-    assert len(found.digests) == 1
+    assert entry.startswith(f"pymqi=={version} \\\n    --hash=sha256:")
+    assert len(digests) == 1
 
 
 def test_a_lock_without_pymqi_is_refused(tmp_path: Path) -> None:
