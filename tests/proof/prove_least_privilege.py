@@ -77,7 +77,7 @@ def test_the_connection_test_reports_the_stages_that_the_user_may_carry_out(
     with world.connect() as queue_manager:
         found = permissions.find_missing(queue_manager, user, STATE, targets=TARGETS)
 
-    assert {fault.stage for fault in found} == {
+    assert {stage for stage, _ in found} == {
         SENSE: {"dry run", "execution"},
         DRY: {"execution"},
         EXECUTE: set(),

@@ -63,10 +63,7 @@ def frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
 
 
 def rules_of_file(place: str, queue_kind: QueueKind, *, frozen: bool = False) -> RulesTable:
-    """Return the table in a file; raise `LakeError` if it is missing or invalid.
-
-    A `frozen` table, which mqdlq itself has written, may have extensions.
-    """
+    """Return the table in a file; a `frozen` one, which mqdlq has written, may have extensions."""
     text = lake.read_text(place)
     if text is None:
         raise LakeError("MQDLQ-403", f"{place}: no such rules table")

@@ -179,10 +179,7 @@ def _candidates(pattern: Pattern, values: pa.Array) -> np.ndarray[Any, Any]:
 
 
 def extension_values(keyword: Keyword, limits: Sequence[int], rows: pa.RecordBatch) -> pa.Array:
-    """Return the value of an extension for each row, as `RulesTable.key_of` has it.
-
-    `limits` are the numbers that the rules compare it with, sorted.
-    """
+    """Return the values of an extension as `RulesTable.key_of`; rules compare it with `limits`."""
     if keyword.kind is Kind.PROPERTY:
         return pc.fill_null(pc.binary_join(rows.column("properties_met"), SEPARATOR), "")
     if keyword.measure is None:

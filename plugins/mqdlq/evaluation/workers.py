@@ -41,10 +41,7 @@ def run_on_workers(
 
 
 def _ship_code(spark: SparkSession) -> None:
-    """Send the package to the workers, once for each application.
-
-    The workers need Python with PyArrow, NumPy and fsspec, but nothing of this project.
-    """
+    """Send the package to the workers, which need not have it, once for each application."""
     application = spark.sparkContext.applicationId
     if application in _shipped:
         return

@@ -53,10 +53,7 @@ def full_digest(descriptor: bytes, body: bytes) -> str:
 
 
 def steady_digest(descriptor: bytes, body: bytes) -> str:
-    """Return the digest (hex) that a copy and the message got later must share.
-
-    It is the full digest without trace properties, which the queue manager may change.
-    """
+    """Return the digest (hex) without trace properties, which the queue manager may change."""
     return full_digest(*without_trace_properties(descriptor, body))
 
 
@@ -149,10 +146,7 @@ def read_copies(location: str) -> Iterator[Copy]:
 
 
 def find_copy(location: str, message_id: int) -> Copy | None:
-    """Return the copy of one message in a file, or None; only its row group is read.
-
-    Raises LakeError for a file that is missing or damaged.
-    """
+    """Return the copy of one message in a file, or None; only its row group is read."""
     with open_parquet(location) as file:
         for group in range(file.num_row_groups):
             ids = file.read_row_group(group, ["message_id"]).column(0).to_pylist()

@@ -156,10 +156,7 @@ def read_batches(
     rows: int = 8192,
     within: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield columns of files; row groups without a browse_seq in `within` are skipped.
-
-    Raises LakeError.
-    """
+    """Yield columns of files; row groups without a browse_seq in `within` are skipped."""
     for location, digest in files.items():
         with open_parquet(location, digest) as file:
             groups = [at for at in range(file.num_row_groups) if _has_any(file, at, within)]

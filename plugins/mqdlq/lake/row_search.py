@@ -66,10 +66,7 @@ def contains(word: str, *columns: str) -> Condition:
 
 
 def is_between(start: datetime | None, end: datetime | None, *columns: str) -> Condition:
-    """Return the condition that the first column that is not null is in this time.
-
-    `start` is included and `end` is not.
-    """
+    """Return the condition that the first column that is not null is in [start, end)."""
     parts: list[Condition] = []
     before = ""
     for column in map(_name, columns):
@@ -84,10 +81,7 @@ def is_between(start: datetime | None, end: datetime | None, *columns: str) -> C
 
 
 def is_one_of(rows: Sequence[Sequence[Any]], *columns: str) -> Condition:
-    """Return the condition that these columns together have one of these rows of values.
-
-    A null in a column equals "" or 0.
-    """
+    """Return the condition that the columns have one of these rows of values; null is "" or 0."""
     given = ", ".join(f"unnest(?::{_sql_type(column)}[])" for column in columns)
     read = ", ".join(
         _name(column)

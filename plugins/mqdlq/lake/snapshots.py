@@ -173,10 +173,7 @@ def find_snapshot(root: str, snapshot_id: str) -> str:
 
 
 def finished_snapshots(root: str) -> list[Snapshot]:
-    """Return the finished snapshots of a lake by queue, the newest first.
-
-    Raises `LakeError` for an invalid manifest.
-    """
+    """Return the finished snapshots of a lake by queue, the newest first; raise `LakeError`."""
     found = [Snapshot.at(place) for place in _finished(root, "*")]
     found.sort(key=lambda one: (one.manifest.taken_at, one.manifest.snapshot_id), reverse=True)
     return sorted(found, key=lambda one: one.queue)
@@ -189,10 +186,7 @@ def _finished(root: str, snapshot_id: str) -> list[str]:
 
 
 def remove_snapshot(root: str, directory: str, snapshot_id: str) -> None:
-    """Remove a snapshot and its plans; after the first step the snapshot no longer exists.
-
-    Files of an interrupted removal are removed, too.
-    """
+    """Remove a snapshot, which at once no longer exists, its plans, and files left by a removal."""
     storage.remove_directory(directory, MANIFEST)
     for plan in storage.matching(root, f"/plans/{checked_id('snapshot', snapshot_id)}-*"):
         storage.remove_directory(plan, "_PLAN.json")
@@ -290,10 +284,7 @@ def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any
 def newest_rows(
     snapshots: Iterable[Snapshot], columns: Sequence[str]
 ) -> Iterator[tuple[Snapshot, dict[str, Any]]]:
-    """Yield these columns, which must include `message_key`, of the messages of several snapshots.
-
-    If several snapshots of a queue have a message, its row is that of the newest.
-    """
+    """Yield these columns of the messages of several snapshots, each from its newest row."""
     seen: set[tuple[str, str, bytes]] = set()
     for snapshot in sorted(snapshots, key=lambda each: each.manifest.taken_at, reverse=True):
         here = set()

@@ -82,10 +82,7 @@ class AirflowConnection:
 
 
 def environment_connections(environment: Mapping[str, str]) -> Iterator[AirflowConnection]:
-    """Yield the connections of type `ibmmq` that AIRFLOW_CONN_* variables define.
-
-    A variable that is neither JSON nor a URI is skipped: Airflow reports it.
-    """
+    """Yield AIRFLOW_CONN_* of type `ibmmq`; Airflow reports what is neither JSON nor a URI."""
     for name in sorted(environment):
         if name.startswith(_VARIABLE):
             conn_id, text = name.removeprefix(_VARIABLE).lower(), environment[name].strip()

@@ -47,10 +47,7 @@ _NOTHING: Final[PcfMessage] = (0, 0, 0, {})
 
 
 def read_pcf(body: bytes) -> PcfMessage | None:
-    """Return a message in this machine's byte order, or None if its bytes are not PCF.
-
-    A message got with MQGMO_CONVERT is in this byte order.
-    """
+    """Return a message in this machine's byte order, as MQGMO_CONVERT gives it; None if not PCF."""
     try:
         kind, length, _, command, _, _, _, reason, count = _HEADER.unpack_from(body)
         if length != _HEADER.size or not 0 <= count <= _MAX_PARAMETERS:
@@ -64,10 +61,7 @@ def read_pcf(body: bytes) -> PcfMessage | None:
 def _read_parameters(
     body: bytes, at: int, count: int, *, is_group: bool
 ) -> tuple[dict[int, Value], int]:
-    """Return `count` parameters from an offset, and the offset of their end.
-
-    Raises struct.error or ValueError for bytes that are not parameters.
-    """
+    """Return parameters and the offset of their end; raise struct.error or ValueError."""
     found: dict[int, Value] = {}
     for _ in range(count):
         kind, length, identifier, number = _START.unpack_from(body, at)

@@ -143,10 +143,7 @@ def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[Missin
 def _missing_authorities(
     user: str, authorities: list[str], kind: str, name: str, unknown: Sequence[str] = ()
 ) -> str:
-    """Return the missing authorities on an object, and the command that grants what is needed.
-
-    `unknown` are needed, too; they cannot be tested before the missing ones are granted.
-    """
+    """Return what the user lacks, and the command that grants it and the `unknown` authorities."""
     profile = f"PROFILE('{name}') OBJTYPE(QUEUE)" if kind == "queue" else "OBJTYPE(QMGR)"
     lacking = " ".join(f"+{authority}" for authority in authorities)
     granted = ",".join(authority.upper() for authority in (*authorities, *unknown))

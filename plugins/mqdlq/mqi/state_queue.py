@@ -132,18 +132,16 @@ def browse_markers(queue_manager: QueueManager, name: str) -> list[Marker]:
 def _browse(queue_manager: QueueManager, queue: Any, name: str) -> tuple[list[Marker], int]:
     """Return the markers on an open queue, and how many other messages it holds."""
     cursor = BrowseCursor(queue_manager, queue, name, MARKER_LENGTH)
-    found, strays = [], 0
-    for message in cursor.messages():
-        try:
-            marker = Marker(**json.loads(message.prefix))
-            is_marker = len(bytes.fromhex(marker.unit)) == MSG_ID_LENGTH
-        except (ValueError, TypeError):
-            is_marker = False
-        if is_marker:
-            found.append(marker)
-        else:
-            strays += 1
-    return found, strays
+    found = [_marker(message.prefix) for message in cursor.messages()]
+    return [marker for marker in found if marker is not None], found.count(None)
+
+
+def _marker(body: bytes) -> Marker | None:
+    try:
+        marker = Marker(**json.loads(body))
+        return marker if len(bytes.fromhex(marker.unit)) == MSG_ID_LENGTH else None
+    except (ValueError, TypeError):
+        return None
 
 
 @contextmanager

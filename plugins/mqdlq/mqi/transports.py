@@ -57,10 +57,7 @@ def find_provider() -> EmbeddedQueueManagers | None:
 
 @contextmanager
 def embedded(user: str) -> Iterator[EmbeddedQueueManagers]:
-    """Yield the provider of transport `embedded`, and turn its errors into TransportError.
-
-    Raises TransportError if it is not installed; `user` names what needs it.
-    """
+    """Yield the provider, for what `user` names, and turn its errors into TransportError."""
     provider = find_provider()
     if provider is None:
         raise TransportError("MQDLQ-108", missing_text(user))
