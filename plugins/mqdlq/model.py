@@ -16,6 +16,17 @@ LONGEST_PROPERTY: Final = 4_096
 """The maximum length in bytes of UTF-8 of a message property that is read, from any source."""
 
 
+class InWords(StrEnum):
+    """An enumeration whose members have words for people beside their values."""
+
+    words: str
+
+    def __new__(cls, value: str, words: str = "") -> Self:
+        member = str.__new__(cls, value)
+        member._value_, member.words = value, words
+        return member
+
+
 class MessageClass(StrEnum):
     """Class of a message by its first bytes; `QueueKind` has the class that rules act on."""
 
@@ -33,15 +44,13 @@ class QueueKind(StrEnum):
     neither a dead letter nor a message without an MQDLH: no rule acts on it.
     """
 
-    acts_on: MessageClass
+    DEAD_LETTER = "dead_letter"
+    BACKOUT = "backout"
 
-    DEAD_LETTER = "dead_letter", MessageClass.DEAD_LETTER
-    BACKOUT = "backout", MessageClass.NO_DLH
-
-    def __new__(cls, value: str, acts_on: MessageClass = MessageClass.DEAD_LETTER) -> Self:
-        member = str.__new__(cls, value)
-        member._value_, member.acts_on = value, acts_on
-        return member
+    @property
+    def acts_on(self) -> MessageClass:
+        is_backout = self is QueueKind.BACKOUT
+        return MessageClass.NO_DLH if is_backout else MessageClass.DEAD_LETTER
 
 
 class Action(StrEnum):
@@ -68,14 +77,14 @@ class Disposition(StrEnum):
     UNPROCESSABLE = "unprocessable"
 
 
-class AttemptState(StrEnum):
+class AttemptState(InWords):
     """State of an attempt; `INTENDED` is written before MQCMIT, the others after it."""
 
-    INTENDED = "intended"
-    CONFIRMED = "confirmed"
-    FAILED = "failed"
-    BACKED_OUT_WITH_BATCH = "backed_out_with_batch"
-    UNKNOWN = "unknown"
+    INTENDED = "intended", "not settled"
+    CONFIRMED = "confirmed", "succeeded"
+    FAILED = "failed", "failed"
+    BACKED_OUT_WITH_BATCH = "backed_out_with_batch", "backed out"
+    UNKNOWN = "unknown", "unknown"
 
 
 class RampPhase(StrEnum):
@@ -106,7 +115,6 @@ class Trait(Flag):
     """Someone must act on it; not if a dry run is the only reason."""
 
 
-_NONE: Final = Trait(0)
 _HANDLED: Final = Trait.DEPARTED | Trait.SUCCEEDED
 _OPEN: Final = Trait.STAYS | Trait.NEEDS_ATTENTION
 
@@ -142,7 +150,7 @@ class Outcome(StrEnum):
         cls,
         value: str,
         words: str = "",
-        traits: Trait = _NONE,
+        traits: Trait = Trait(0),  # noqa: B008 (a constant)
         disposition: Disposition = Disposition.PLANNED,
     ) -> Self:
         member = str.__new__(cls, value)
@@ -173,17 +181,6 @@ class RestorationState(StrEnum):
     FAILED = "failed"
     UNKNOWN = "unknown"
     NOT_ATTEMPTED = "not_attempted"
-
-
-class InWords(StrEnum):
-    """An enumeration whose members have words for people beside their values."""
-
-    words: str
-
-    def __new__(cls, value: str, words: str = "") -> Self:
-        member = str.__new__(cls, value)
-        member._value_, member.words = value, words
-        return member
 
 
 class AuditKind(InWords):
@@ -283,16 +280,16 @@ class PlannedMessage:
     nearest_rule: int | None = None
 
 
-class Verdict(StrEnum):
+class Verdict(InWords):
     """The first word of a report.
 
     `empty`: the queue was empty. `settled`: every message on the queue is settled. `unfinished`:
     the states of the stages are unknown and the account is open, so the run may be in progress.
     """
 
-    OK = "ok"
-    EMPTY = "empty"
-    SETTLED = "settled"
-    ATTENTION = "attention"
-    UNFINISHED = "unfinished"
-    FAILED = "failed"
+    OK = "ok", "Everything is handled"
+    EMPTY = "empty", "Nothing to do"
+    SETTLED = "settled", "Nothing new"
+    ATTENTION = "attention", "Needs attention"
+    UNFINISHED = "unfinished", "Not finished"
+    FAILED = "failed", "Failed"

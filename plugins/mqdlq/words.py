@@ -16,33 +16,12 @@ MOST_NAMED: Final = 3
 """How many causes a line names."""
 NO_OUTCOME: Final = "without an outcome"
 
-VERDICTS: Final = {
-    Verdict.OK: "Everything is handled",
-    Verdict.EMPTY: "Nothing to do",
-    Verdict.SETTLED: "Nothing new",
-    Verdict.ATTENTION: "Needs attention",
-    Verdict.UNFINISHED: "Not finished",
-    Verdict.FAILED: "Failed",
-}
-
-STATES: Final = {
-    AttemptState.CONFIRMED: "succeeded",
-    AttemptState.FAILED: "failed",
-    AttemptState.BACKED_OUT_WITH_BATCH: "backed out",
-    AttemptState.INTENDED: "not settled",
-    AttemptState.UNKNOWN: "unknown",
-}
+VERDICTS: Final = {verdict: verdict.words for verdict in Verdict}
+STATES: Final = {state: state.words for state in AttemptState}
 
 CLASSES: Final = {
     MessageClass.DEAD_LETTER: "dead letter",
     **{cls: advice.meaning for cls, advice in BY_CLASS.items()},
-}
-
-
-DISPOSITIONS: Final = {
-    Disposition.PLANNED: "planned",
-    Disposition.UNMATCHED: "unmatched",
-    Disposition.UNPROCESSABLE: "unprocessable",
 }
 
 
@@ -66,8 +45,8 @@ def plan_in_words(
     not selected.
     """
     planned = ", ".join(
-        f"{dispositions[disposition]:,} {words}"
-        for disposition, words in DISPOSITIONS.items()
+        f"{dispositions[disposition]:,} {disposition}"
+        for disposition in Disposition
         if dispositions.get(disposition)
     )
     number = sum(settled.values())
@@ -152,16 +131,13 @@ def target(queue: str, queue_manager: str) -> str:
     return place(queue, queue_manager) if queue or queue_manager else ""
 
 
-OTHER_DESTINATIONS: Final = "other destinations"
-
-
 def destination_of(cause: Cause, queues: int | None = None) -> str:
     """Return the destination of a cause: ``AMQ.* @ QM1 (12 queues)``; "" if it has none.
 
     `queues` is the number of different queue names, as in `CountedCause`.
     """
     if cause.dest_q_name is None:
-        where = OTHER_DESTINATIONS if queues is not None else "destination not recorded"
+        where = "other destinations" if queues is not None else "destination not recorded"
     elif not cause.is_of_dead_letters:
         return ""
     else:
