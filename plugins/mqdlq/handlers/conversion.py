@@ -16,11 +16,10 @@ import yaml
 from mqdlq.constants import name_of
 from mqdlq.handlers.documents import Document, MappingNode, Node, ScalarNode, read_document
 from mqdlq.handlers.tables import check as check_yaml
-from mqdlq.rules import RulesError, check, format_table, print_table
+from mqdlq.rules import ControlData, RulesError, check, format_table, print_table
 from mqdlq.rules.diagnostics import Report
 from mqdlq.rules.formatting import comments
 from mqdlq.rules.keywords import KEYWORDS
-from mqdlq.rules.records import ControlData
 from mqdlq.rules.table import print_entries
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -10,8 +10,7 @@ from typing import Any, Final
 import yaml
 
 from mqdlq.rules.diagnostics import Place, Report, shortened
-from mqdlq.rules.reading import decoded
-from mqdlq.rules.syntax.building import closest
+from mqdlq.rules.reading import closest, decoded
 
 Node = yaml.Node
 MappingNode = yaml.MappingNode

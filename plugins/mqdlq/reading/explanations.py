@@ -40,7 +40,7 @@ def explained_rules(explanation: Explanation) -> list[ExplainedRule]:
             number,
             trace.rule.line,
             " ".join(rule_parameters(trace.rule)),
-            trace.failed is None,
+            not trace.failures,
             trace.rule in explanation.chain,
             _trace_as_text(trace),
         )
@@ -48,12 +48,12 @@ def explained_rules(explanation: Explanation) -> list[ExplainedRule]:
     ]
 
 
+_NO_FAILURE: Final = {"keyword": None, "expected": None, "actual": None}
+
+
 def unasked_as_json(message_class: MessageClass, table: RulesTable) -> dict[str, Any]:
     """Return the result for a message of a class that no rule applies to."""
-    traces = [
-        {"line": rule.line, "matched": False, "keyword": None, "expected": None, "actual": None}
-        for rule in table.rules
-    ]
+    traces = [{"line": rule.line, "matched": False, **_NO_FAILURE} for rule in table.rules]
     return {"chain": [], "trace": traces, "class": message_class}
 
 
@@ -76,15 +76,9 @@ def _failure_as_json(failure: Failure) -> dict[str, Any]:
 
 
 def _trace_as_json(trace: Trace) -> dict[str, Any]:
-    failed = trace.failed
-    shown: dict[str, Any] = {
-        "line": trace.rule.line,
-        "matched": failed is None,
-        "keyword": failed and failed.keyword,
-        "expected": None if failed is None else failed.value,
-        "actual": trace.actual,
-    }
-    return shown | {"only_nuls": True} if trace.only_nuls else shown
+    shown = {"line": trace.rule.line, "matched": not trace.failures}
+    first = _failure_as_json(trace.failures[0]) if trace.failures else _NO_FAILURE
+    return shown | first
 
 
 def explanation_as_text(label: str, table: RulesTable, explanation: Explanation) -> str:

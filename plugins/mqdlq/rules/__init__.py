@@ -16,12 +16,11 @@ from mqdlq.rules.matching import (
 )
 from mqdlq.rules.reading import (
     CheckResult,
+    WrittenRule,
     check,
     find_unstored,
     parse,
     table_with,
     treatment_changes,
 )
-from mqdlq.rules.records import ControlData, Pattern, Rule
-from mqdlq.rules.syntax.building import WrittenRule
-from mqdlq.rules.table import RulesTable, freeze, print_table
+from mqdlq.rules.table import ControlData, Pattern, Rule, RulesTable, freeze, print_table

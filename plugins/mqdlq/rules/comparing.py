@@ -10,8 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from mqdlq.rules.records import ControlData, Rule
-from mqdlq.rules.table import RulesTable, control_parameters, rule_parameters
+from mqdlq.rules.table import ControlData, Rule, RulesTable, control_parameters, rule_parameters
 
 _ALIKE: Final = 0.5
 """The share of common keywords from which one rule counts as a change of another."""

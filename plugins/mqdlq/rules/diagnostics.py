@@ -37,20 +37,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnostic:
-    """One fault: a code for programs, a message for people, the place for both.
+class Diagnostic(Place):
+    """One fault at its place: a code for programs, a message for people.
 
     `source` is the text of the line, `length` how many of its characters the fault covers.
     """
 
     severity: Severity
     code: str
-    line: int
-    column: int
     message: str
     path: str
-    source: str
-    length: int
 
     def __str__(self) -> str:
         """Return the place and message, the line, and carets under the fault."""
@@ -113,18 +109,8 @@ class Report:
     def _add(self, severity: Severity, code: str, place: Place, message: str) -> None:
         found = self._found[severity]
         if len(found) < LIMIT:
-            found.append(
-                Diagnostic(
-                    severity,
-                    code,
-                    place.line,
-                    place.column,
-                    message,
-                    self._path,
-                    place.source,
-                    place.length,
-                )
-            )
+            at = place.line, place.column, place.length, place.source
+            found.append(Diagnostic(*at, severity, code, message, self._path))
 
 
 def shortened(text: str) -> str:

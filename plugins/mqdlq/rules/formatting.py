@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mqdlq.rules.diagnostics import Report, RulesError
+from mqdlq.rules.grammar import BLANKS, COLUMNS, Entry, entries
 from mqdlq.rules.reading import check, decoded
-from mqdlq.rules.records import ControlData
-from mqdlq.rules.syntax.lines import BLANKS, COLUMNS, Entry, entries
-from mqdlq.rules.table import RulesTable, print_entries
+from mqdlq.rules.table import ControlData, RulesTable, print_entries
 
 _WORDS: Final = re.compile(r"[ \t]+")
 _DECORATION: Final = re.compile(r"(\W)\1{3,}")
@@ -75,9 +74,9 @@ def _items(text: str) -> Iterator[Entry | str]:
     lines = text.removeprefix("\ufeff").split("\n")
     done = 0
     for entry in entries(text, Report("")):
-        within = {piece.line.number for piece in entry.pieces}
+        within = {line.number for line in entry.lines}
         yield from (_stripped(line) for line in lines[done : entry.line - 1])
-        done = entry.pieces[-1].line.number
+        done = entry.lines[-1].number
         for number in range(entry.line, done + 1):
             if number not in within and (comment := _stripped(lines[number - 1])):
                 yield comment

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
-from itertools import chain
 from typing import Final, Literal
 
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.model import Action, Destination, QueueKind
 from mqdlq.rules.diagnostics import Diagnostic, Place, Report, Severity, listed, shortened
+from mqdlq.rules.grammar import Entry, entries, read_statement
 from mqdlq.rules.keywords import KEYWORDS
 from mqdlq.rules.reading import CheckResult, check, decoded
-from mqdlq.rules.records import Pattern, Rule
-from mqdlq.rules.syntax.grammar import read_statement
-from mqdlq.rules.syntax.lines import Entry, entries
-from mqdlq.rules.table import RulesTable
+from mqdlq.rules.table import Pattern, Rule, RulesTable
 from mqdlq.rules.wildcards import compiled
 
 
@@ -38,14 +35,8 @@ class Code(StrEnum):
     DROPPED_QUEUE_MANAGER = "dropped-queue-manager"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One finding about a rule; `keyword` is its subject, or "" for the whole rule."""
-
-    code: Code
-    rule: Rule
-    keyword: str
-    message: str
+Finding = tuple[Code, Rule, str, str]
+"""A code, a rule, the keyword that is the subject, or "" for the whole rule, and the message."""
 
 
 class Effort:
@@ -100,8 +91,8 @@ def lint(
     control, report = table.control, Report(source)
     input_queue = queue or control.input_q, queue_manager or control.input_q_mgr
     places = _Places(text)
-    for finding in _findings(table, input_queue):
-        report.warning(finding.code.value, places.of(finding), finding.message)
+    for code, rule, keyword, message in _findings(table, input_queue):
+        report.warning(code.value, places.of(rule, keyword), message)
     # The alternatives of a rule in YAML share a line, so equal warnings are reported once.
     return tuple(dict.fromkeys(report.diagnostics()))
 
@@ -131,18 +122,14 @@ def promote(
 
     Errors stay errors, and a code without a level keeps its severity.
     """
-    return tuple(_promoted(diagnostics, levels))
-
-
-def _promoted(
-    diagnostics: Iterable[Diagnostic], levels: Mapping[str, Level]
-) -> Iterator[Diagnostic]:
+    promoted = []
     for diagnostic in diagnostics:
         level = levels.get(diagnostic.code, "warning")
         if diagnostic.severity is Severity.ERROR or level == "warning":
-            yield diagnostic
+            promoted.append(diagnostic)
         elif level == "error":
-            yield replace(diagnostic, severity=Severity.ERROR)
+            promoted.append(replace(diagnostic, severity=Severity.ERROR))
+    return tuple(promoted)
 
 
 def _findings(table: RulesTable, input_queue: Destination) -> Iterator[Finding]:
@@ -150,13 +137,8 @@ def _findings(table: RulesTable, input_queue: Destination) -> Iterator[Finding]:
     yield from find_uncaught(table)
     yield from find_loops(table, input_queue, Effort())
     for rule in table.rules:
-        yield from chain(
-            find_discarded(rule),
-            find_hopeless_retry(rule),
-            find_unguarded_reply(rule),
-            find_dropped_queue_manager(rule, input_queue[1]),
-            find_forward_to_input_queue(rule, input_queue),
-        )
+        for find in _OF_A_RULE:
+            yield from find(rule, input_queue)
 
 
 class _Places:
@@ -166,17 +148,17 @@ class _Places:
         self._text = text
         self._entries: dict[int, Entry] | None = None
 
-    def of(self, finding: Finding) -> Place:
+    def of(self, rule: Rule, keyword: str) -> Place:
         if self._entries is None:
             # Faults of the text were already reported when it was checked.
             found = entries(decoded(self._text), Report(""))
             self._entries = {entry.line: entry for entry in found}
-        entry = self._entries.get(finding.rule.line)
+        entry = self._entries.get(rule.line)
         if entry is None:
-            return Place(finding.rule.line, 1, 1, "")
-        written = read_statement(entry, Report("")).parameters if finding.keyword else ()
+            return Place(rule.line, 1, 1, "")
+        written, _ = read_statement(entry, Report("")) if keyword else ((), True)
         places = {one.keyword: (one.start, one.end) for one in written}
-        return entry.place(*places.get(finding.keyword, (0, len(entry.text))))
+        return entry.place(*places.get(keyword, (0, len(entry.text))))
 
 
 # Decide whether one pattern matches every value that another one matches.
@@ -268,14 +250,32 @@ def find_unreached(table: RulesTable, effort: Effort) -> Iterator[Finding]:
         if final is None:
             if rule.cannot_fail:
                 finals.add(rule)
-        elif not final.patterns:
-            yield _unreachable(rule, final)
+            continue
+        because = (
+            f"no message reaches this rule because ACTION({final.action}) at line {final.line}"
+        )
+        if not final.patterns:
+            advice = "matches all messages; move that rule to the end"
+            yield Code.UNREACHABLE_RULE, rule, "", f"{because} {advice}"
         elif final.action is Action.IGNORE and rule.action is not Action.IGNORE:
             after_ignore.setdefault(final, []).append(rule)
         else:
-            yield _shadowed(rule, final)
+            advice = "matches all of its messages; move it before that rule or remove it"
+            yield Code.SHADOWED_RULE, rule, "", f"{because} {advice}"
     for final, rules in after_ignore.items():
-        yield _early_ignore(final, rules)
+        yield Code.EARLY_IGNORE, final, "ACTION", _early_ignore([str(rule.line) for rule in rules])
+
+
+def _early_ignore(lines: list[str]) -> str:
+    where, belongs = f"rule at line {lines[0]}", "it belongs"
+    if len(lines) > 1:
+        more = [f"{len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
+        where = f"rules at lines {listed([*lines[:_MOST_LINES], *more], 'and')}"
+        belongs = "they belong"
+    return (
+        f"no message reaches the {where} because this ACTION(IGNORE) matches those messages first;"
+        f" {belongs} before this one"
+    )
 
 
 def find_uncaught(table: RulesTable) -> Iterator[Finding]:
@@ -287,59 +287,14 @@ def find_uncaught(table: RulesTable) -> Iterator[Finding]:
     catch_all = [rule for rule in table.rules if not rule.patterns]
     if any(rule.action is not Action.RETRY for rule in catch_all):
         return
+    code, example = Code.NO_CATCH_ALL, "without patterns, such as ACTION(FWD) FWDQ(PARKED)"
     if catch_all:
-        yield Finding(
-            Code.NO_CATCH_ALL,
-            catch_all[-1],
-            "ACTION",
-            "a message stays on the queue if every attempt of this ACTION(RETRY) fails;"
-            " end the table with another rule without patterns, such as ACTION(FWD) FWDQ(PARKED)",
-        )
+        stays = "a message stays on the queue if every attempt of this ACTION(RETRY) fails"
+        advice = f"end the table with another rule {example}"
+        yield code, catch_all[-1], "ACTION", f"{stays}; {advice}"
     else:
-        yield Finding(
-            Code.NO_CATCH_ALL,
-            table.rules[-1],
-            "",
-            "a message that no rule matches stays on the queue;"
-            " end the table with a rule without patterns, such as ACTION(FWD) FWDQ(PARKED)",
-        )
-
-
-def _unreachable(rule: Rule, final: Rule) -> Finding:
-    return Finding(
-        Code.UNREACHABLE_RULE,
-        rule,
-        "",
-        f"no message reaches this rule because ACTION({final.action}) at line {final.line}"
-        " matches all messages; move that rule to the end",
-    )
-
-
-def _shadowed(rule: Rule, final: Rule) -> Finding:
-    return Finding(
-        Code.SHADOWED_RULE,
-        rule,
-        "",
-        f"no message reaches this rule because ACTION({final.action}) at line {final.line}"
-        " matches all of its messages; move it before that rule or remove it",
-    )
-
-
-def _early_ignore(final: Rule, rules: list[Rule]) -> Finding:
-    lines = [str(rule.line) for rule in rules]
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], f"{len(lines) - _MOST_LINES} more"]
-    where = (
-        f"rule at line {lines[0]}" if len(lines) == 1 else f"rules at lines {listed(lines, 'and')}"
-    )
-    belongs = "it belongs" if len(lines) == 1 else "they belong"
-    return Finding(
-        Code.EARLY_IGNORE,
-        final,
-        "ACTION",
-        f"no message reaches the {where} because this ACTION(IGNORE) matches those messages first;"
-        f" {belongs} before this one",
-    )
+        stays = "a message that no rule matches stays on the queue"
+        yield code, table.rules[-1], "", f"{stays}; end the table with a rule {example}"
 
 
 class _FinalRules:
@@ -378,18 +333,6 @@ def _is_exact(pattern: Pattern) -> bool:
 _SOURCE_KEYWORDS: Final = ("DESTQ", "DESTQM")
 
 
-def find_forward_to_input_queue(rule: Rule, input_queue: Destination) -> Iterator[Finding]:
-    """Find a FWDQ that is the dead-letter queue itself, on which IBM's handler loops."""
-    if rule.fwd_q and rule.fwd_q == input_queue[0] and _is_local(rule, input_queue):
-        yield Finding(
-            Code.FORWARD_TO_INPUT_QUEUE,
-            rule,
-            "FWDQ",
-            f"FWDQ({shortened(rule.fwd_q)}) is the queue that the messages come from, so each would"
-            " return at once; forward them to another queue",
-        )
-
-
 def find_loops(table: RulesTable, input_queue: Destination, effort: Effort) -> Iterator[Finding]:
     """Find two rules that forward to each other's source queues.
 
@@ -407,20 +350,14 @@ def find_loops(table: RulesTable, input_queue: Destination, effort: Effort) -> I
             if _is_source(first, rule.fwd_q, input_queue) and _is_source(
                 rule, first.fwd_q, input_queue
             ):
-                yield _loop(rule, first)
+                message = (
+                    f"the rule at line {first.line} forwards messages for {shortened(rule.fwd_q)}"
+                    f" to {shortened(first.fwd_q)} and this rule sends them back;"
+                    " forward them to a queue that neither rule forwards from"
+                )
+                yield Code.FORWARD_LOOP, rule, "FWDQ", message
                 break
         earlier.append(rule)
-
-
-def _loop(rule: Rule, first: Rule) -> Finding:
-    return Finding(
-        Code.FORWARD_LOOP,
-        rule,
-        "FWDQ",
-        f"the rule at line {first.line} forwards messages for {shortened(rule.fwd_q)} to"
-        f" {shortened(first.fwd_q)} and this rule sends them back;"
-        " forward them to a queue that neither rule forwards from",
-    )
 
 
 def _is_local(rule: Rule, input_queue: Destination) -> bool:
@@ -485,56 +422,56 @@ HOPELESS_REASONS: Final = {MQRC[name]: cure for cure, names in _CURES.items() fo
 _FIELDS: Final = {"&DESTQ": ("DESTQM", "&DESTQM"), "&REPLYQ": ("REPLYQM", "&REPLYQM")}
 
 
-def find_discarded(rule: Rule) -> Iterator[Finding]:
+def _find_forward_to_input_queue(rule: Rule, input_queue: Destination) -> Iterator[Finding]:
+    """Find a FWDQ that is the dead-letter queue itself, on which IBM's handler loops."""
+    if rule.fwd_q and rule.fwd_q == input_queue[0] and _is_local(rule, input_queue):
+        message = (
+            f"FWDQ({shortened(rule.fwd_q)}) is the queue that the messages come from, so each would"
+            " return at once; forward them to another queue"
+        )
+        yield Code.FORWARD_TO_INPUT_QUEUE, rule, "FWDQ", message
+
+
+def _find_discarded(rule: Rule, _input_queue: Destination) -> Iterator[Finding]:
     """Find a DISCARD that matches every message; ``DESTQ(*)`` does not count as a pattern."""
     if rule.action is Action.DISCARD and not rule.patterns:
-        yield Finding(
-            Code.DISCARD_EVERYTHING,
-            rule,
-            "ACTION",
+        message = (
             "ACTION(DISCARD) without patterns discards every message that no earlier rule handles;"
-            " name the messages by a pattern, or forward them",
+            " name the messages by a pattern, or forward them"
         )
+        yield Code.DISCARD_EVERYTHING, rule, "ACTION", message
 
 
-def find_hopeless_retry(rule: Rule) -> Iterator[Finding]:
+def _find_hopeless_retry(rule: Rule, _input_queue: Destination) -> Iterator[Finding]:
     """Find a RETRY whose reason does not pass, or that returns a message its reader backs out."""
     reason = _value(rule, "REASON")
     if rule.action is not Action.RETRY or not isinstance(reason, int):
         return
     if reason == _POISON:
-        yield Finding(
-            Code.POISON_RETRY,
-            rule,
-            "REASON",
+        message = (
             f"{reason_text(reason)} means that the message's reader backed it out repeatedly, and"
-            " ACTION(RETRY) returns it to that reader; forward it to a queue that someone monitors",
+            " ACTION(RETRY) returns it to that reader; forward it to a queue that someone monitors"
         )
+        yield Code.POISON_RETRY, rule, "REASON", message
     elif reason in HOPELESS_REASONS:
-        yield Finding(
-            Code.HOPELESS_RETRY,
-            rule,
-            "REASON",
+        message = (
             f"{reason_text(reason)} does not pass by itself ({HOPELESS_REASONS[reason]}), so every"
-            " ACTION(RETRY) fails; forward the message to a queue that someone monitors",
+            " ACTION(RETRY) fails; forward the message to a queue that someone monitors"
         )
+        yield Code.HOPELESS_RETRY, rule, "REASON", message
 
 
-def find_unguarded_reply(rule: Rule) -> Iterator[Finding]:
+def _find_unguarded_reply(rule: Rule, _input_queue: Destination) -> Iterator[Finding]:
     """Find a FWDQ(&REPLYQ) that also matches messages without ReplyToQ (IBM uses REPLYQ(?*))."""
     if rule.fwd_q != "&REPLYQ":
         return
     guard = _pattern(rule, "REPLYQ")
     if guard is None or guard.matches(""):
-        yield Finding(
-            Code.UNGUARDED_REPLY_QUEUE,
-            rule,
-            "FWDQ",
-            "FWDQ(&REPLYQ) names no queue if ReplyToQ is blank; add REPLYQ(?*)",
-        )
+        message = "FWDQ(&REPLYQ) names no queue if ReplyToQ is blank; add REPLYQ(?*)"
+        yield Code.UNGUARDED_REPLY_QUEUE, rule, "FWDQ", message
 
 
-def find_dropped_queue_manager(rule: Rule, queue_manager: str) -> Iterator[Finding]:
+def _find_dropped_queue_manager(rule: Rule, input_queue: Destination) -> Iterator[Finding]:
     """Find a put to a field's queue that drops the queue manager of the rule's own pattern.
 
     A literal queue name may be intended as local, unless it is the one in DESTQ.
@@ -545,14 +482,21 @@ def find_dropped_queue_manager(rule: Rule, queue_manager: str) -> Iterator[Findi
     target = "&DESTQ" if rule.fwd_q and rule.fwd_q == destination else rule.fwd_q
     keyword, substitution = _FIELDS.get(target, ("", ""))
     asked = _value(rule, keyword)
-    if asked and asked != queue_manager:
-        yield Finding(
-            Code.DROPPED_QUEUE_MANAGER,
-            rule,
-            "FWDQ",
+    if asked and asked != input_queue[1]:
+        message = (
             f"FWDQ({shortened(rule.fwd_q)}) without FWDQM is a queue of the local queue manager,"
-            f" but the rule requires {keyword}({shortened(str(asked))}); add FWDQM({substitution})",
+            f" but the rule requires {keyword}({shortened(str(asked))}); add FWDQM({substitution})"
         )
+        yield Code.DROPPED_QUEUE_MANAGER, rule, "FWDQ", message
+
+
+_OF_A_RULE: Final[tuple[Callable[[Rule, Destination], Iterator[Finding]], ...]] = (
+    _find_discarded,
+    _find_hopeless_retry,
+    _find_unguarded_reply,
+    _find_dropped_queue_manager,
+    _find_forward_to_input_queue,
+)
 
 
 def _pattern(rule: Rule, keyword: str) -> Pattern | None:

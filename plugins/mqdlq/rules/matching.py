@@ -12,13 +12,12 @@ from typing import Any, Final
 
 from mqdlq.rules.extensions import shown_value
 from mqdlq.rules.keywords import KNOWN, Kind
-from mqdlq.rules.records import Pattern, Rule
-from mqdlq.rules.table import RulesTable
+from mqdlq.rules.table import Pattern, Rule, RulesTable
 
 Values = Mapping[str, Any]
 
 
-def with_nuls_as_blanks(values: Mapping[str, Any]) -> dict[str, Any]:
+def with_nuls_as_blanks(values: Values) -> dict[str, Any]:
     """Replace NULs by blanks, for handlers with `nul_as_blank`; IBM's handler does not."""
     return {
         column: value.replace("\0", " ").rstrip(" ") if isinstance(value, str) else value
@@ -52,9 +51,8 @@ OTHER_VALUE: Final = "another value or not there"
 class Failure:
     """A pattern that did not match, and the value it was compared with.
 
-    The value of an extension is text, "" if it is unknown.
-
-    With `only_nuls` it would match if the field's NULs were blanks.
+    The value of an extension is text, "" if it is unknown. With `only_nuls` it would match if the
+    field's NULs were blanks.
     """
 
     pattern: Pattern
@@ -68,19 +66,6 @@ class Trace:
 
     rule: Rule
     failures: tuple[Failure, ...] = ()
-
-    @property
-    def failed(self) -> Pattern | None:
-        """The first pattern that did not match, or None if the rule matches."""
-        return self.failures[0].pattern if self.failures else None
-
-    @property
-    def actual(self) -> str | int | None:
-        return self.failures[0].actual if self.failures else None
-
-    @property
-    def only_nuls(self) -> bool:
-        return bool(self.failures) and self.failures[0].only_nuls
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +88,7 @@ def explain(table: RulesTable, values: Values) -> Explanation:
     traces = tuple(_trace(rule, values) for rule in table.rules)
     chain = []
     for trace in traces:
-        if trace.failed is None:
+        if not trace.failures:
             chain.append(trace.rule)
             if trace.rule.cannot_fail:
                 break
@@ -116,8 +101,7 @@ def _trace(rule: Rule, values: Values) -> Trace:
         actual = pattern.value_in(values)
         if not pattern.matches(actual):
             shown = _present(pattern, actual, values)
-            failure = Failure(pattern, shown, _only_nuls(pattern, actual))
-            failures.append(failure)
+            failures.append(Failure(pattern, shown, _only_nuls(pattern, actual)))
     return Trace(rule, tuple(failures))
 
 

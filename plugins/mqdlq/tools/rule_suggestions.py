@@ -20,7 +20,7 @@ from mqdlq.causes import (
 from mqdlq.lake import Snapshot
 from mqdlq.model import Action, MessageClass
 from mqdlq.rules import ControlData, Pattern, Rule, RulesError, RulesTable, parse, print_table
-from mqdlq.rules.syntax.lines import COLUMNS as MOST_COLUMNS
+from mqdlq.rules.grammar import COLUMNS as MOST_COLUMNS
 
 _RETRY_ATTEMPTS: Final = 5
 

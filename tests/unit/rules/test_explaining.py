@@ -13,12 +13,9 @@ TABLE = parse(
 )
 
 
-def traced(values: Values) -> list[tuple[str, str | int, str | int | None]]:
-    return [
-        (trace.failed.keyword, trace.failed.value, trace.actual)
-        for trace in explain(TABLE, values).traces
-        if trace.failed
-    ]
+def traced(values: Values) -> list[tuple[str, str | int, str | int]]:
+    first = [trace.failures[0] for trace in explain(TABLE, values).traces if trace.failures]
+    return [(one.pattern.keyword, one.pattern.value, one.actual) for one in first]
 
 
 def chained(text: str, values: Values) -> list[int]:
@@ -48,7 +45,12 @@ def test_rules_after_the_end_of_the_chain_are_traced_too() -> None:
 def test_a_trace_reports_a_name_that_fails_only_because_of_nuls() -> None:
     explanation = explain(TABLE, {"dlh_dest_q_name": "PAYMENTS\0\0"})
 
-    assert [trace.only_nuls for trace in explanation.traces] == [False, True, False, False]
+    assert [[one.only_nuls for one in trace.failures] for trace in explanation.traces] == [
+        [False],
+        [True],
+        [],
+        [],
+    ]
 
 
 def test_the_nearest_rule_is_the_first_with_the_fewest_failing_keywords() -> None:

@@ -174,7 +174,7 @@ def test_a_message_without_expiry_is_shown_as_never_expiring() -> None:
     unlimited = {"expiry": -1, "expires_at": None}
     (trace,) = explain(frozen("EXPIRES_IN('< 1h')"), LETTER | unlimited).traces
 
-    assert trace.actual == "never"
+    assert trace.failures[0].actual == "never"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_an_invalid_condition_is_an_error(condition: str, expected: str) -> None
 
 
 def test_a_chain_has_the_names_of_all_headers_that_are_read() -> None:
-    read = {name for name, _ in chain._READERS.values()}
+    read = set(chain.HEADER_OF_FORMAT.values())
 
     assert {"MQDLH", "PDMQ", *read} == set(HEADER_NAMES)
 
@@ -306,7 +306,7 @@ def test_an_explanation_shows_the_value_or_why_it_is_unknown() -> None:
 def test_a_time_is_shown_in_days_hours_minutes_and_seconds(age: timedelta, shown: str) -> None:
     (trace,) = explain(frozen("AGE('> 9d')"), LETTER | {"dead_lettered_at": NOON - age}).traces
 
-    assert trace.actual == shown
+    assert trace.failures[0].actual == shown
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Parse the text of a rules table: lines, entries, tokens, parameters, values, rules."""
