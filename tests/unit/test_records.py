@@ -36,8 +36,6 @@ OTHER_THINGS: Final = {
     frozenset({"Look", "RampState"}),
     # What a person asks for, and what is recorded of it.
     frozenset({"AskedAction", "Restoration"}),
-    # A header, and where the next one begins.
-    frozenset({"ChainedHeader", "_Position"}),
 }
 """Pairs of records that have names of fields in common, and stand for different things."""
 

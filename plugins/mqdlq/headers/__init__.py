@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from mqdlq.headers.ccsid import following_ccsid
-from mqdlq.headers.chain import HEADER_OF_FORMAT, Chain, ChainedHeader, walk
-from mqdlq.headers.identity import IDENTITY_PREFIX, message_identity, message_key
-from mqdlq.headers.message_description import Classified, Description, classify, describe
+from mqdlq.headers.chain import (
+    HEADER_OF_FORMAT,
+    Chain,
+    ChainedHeader,
+    Description,
+    classify,
+    describe,
+    walk,
+)
 from mqdlq.headers.records import (
     DLH_LENGTH,
     MD_LENGTH,
@@ -17,9 +23,17 @@ from mqdlq.headers.records import (
     MessageDescriptor1,
     MessageDescriptorExtension,
     Record,
+    RulesHeader,
+    RulesHeader2,
     TransmissionQueueHeader,
     TriggerMessage,
+    UnreadablePropertyError,
 )
-from mqdlq.headers.rfh import RulesHeader, RulesHeader2, UnreadablePropertyError
-from mqdlq.headers.row import PREFIX_LENGTH, header_row
+from mqdlq.headers.row import (
+    IDENTITY_PREFIX,
+    PREFIX_LENGTH,
+    header_row,
+    message_identity,
+    message_key,
+)
 from mqdlq.headers.trace import without_trace_properties

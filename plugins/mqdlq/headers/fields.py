@@ -7,8 +7,14 @@ from typing import Any
 
 from mqdlq.headers.ccsid import replace_undecodable
 from mqdlq.headers.chain import AMS_HEADER, ChainedHeader
-from mqdlq.headers.records import MessageDescriptor1, Record, TransmissionQueueHeader
-from mqdlq.headers.rfh import NAME_VALUE_LENGTH, RulesHeader, RulesHeader2
+from mqdlq.headers.records import (
+    NAME_VALUE_LENGTH,
+    MessageDescriptor1,
+    Record,
+    RulesHeader,
+    RulesHeader2,
+    TransmissionQueueHeader,
+)
 
 Value = int | str | bytes
 

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.chain import ChainedHeader, walk
-from mqdlq.headers.records import UTF_8, DeadLetterHeader, MessageDescriptor
-from mqdlq.headers.rfh import RulesHeader2
+from mqdlq.headers.records import UTF_8, DeadLetterHeader, MessageDescriptor, RulesHeader2
 
 TRACE_PROPERTIES: Final = ("traceparent", "tracestate")
 _NAMES: Final = "|".join(TRACE_PROPERTIES)
@@ -42,8 +41,7 @@ def without_trace_properties(descriptor: bytes, body: bytes) -> tuple[bytes, byt
 
 def _remove_trace_properties(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
     md = MessageDescriptor.decode(descriptor)
-    representation = {"encoding": md.encoding, "ccsid": md.coded_char_set_id}
-    chain = walk(body, len(body), **representation, format=md.format)
+    chain = walk(body, len(body), **md.following)
     parts = [body[chain.payload_offset :]]
     described: dict[str, Any] = {}
     for header in reversed(chain.headers):

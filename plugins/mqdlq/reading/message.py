@@ -15,7 +15,7 @@ from mqdlq.constants import reason_text
 from mqdlq.errors import HomeError, MalformedHeaderError
 from mqdlq.headers import MessageDescriptor
 from mqdlq.headers.chain import walk
-from mqdlq.headers.rfh import RulesHeader2
+from mqdlq.headers.records import RulesHeader2
 from mqdlq.ledger.reading.message_facts import MessageHistory
 from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import Action, AuditKind
@@ -205,9 +205,7 @@ def traceparent_of(descriptor: bytes, body: bytes) -> str:
     """Return the `traceparent` in the folder `usr` of a message, "" if it has no valid one."""
     try:
         md = MessageDescriptor.decode(descriptor)
-        chain = walk(
-            body, len(body), encoding=md.encoding, ccsid=md.coded_char_set_id, format=md.format
-        )
+        chain = walk(body, len(body), **md.following)
     except MalformedHeaderError:
         return ""
     for header in chain.headers:

@@ -9,7 +9,27 @@ relatively, since their absolute names differ between the two.
 
 from __future__ import annotations
 
-from .options import MQCMHO, MQDMPO, MQGMO, MQIMPO, MQOD, MQPD, MQPMO, MQSMPO
-from .packed import DEFAULTS_OF_VERSION_2, MQDLH, MQMD, MQMD_LENGTH_1, MQMDE, MQRFH, MQRFH2, MQXQH
-from .structure import Field, Kind, Packed, Structure
-from .text import blank_padded, normalised, object_name, text
+from .headers import Field, Kind, Structure
+from .packed import (
+    DEFAULTS_OF_VERSION_2,
+    MQCMHO,
+    MQDLH,
+    MQDMPO,
+    MQGMO,
+    MQIMPO,
+    MQMD,
+    MQMD_LENGTH_1,
+    MQMDE,
+    MQOD,
+    MQPD,
+    MQPMO,
+    MQRFH,
+    MQRFH2,
+    MQSMPO,
+    MQXQH,
+    Packed,
+    blank_padded,
+    normalised,
+    object_name,
+    text,
+)

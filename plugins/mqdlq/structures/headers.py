@@ -1,41 +1,175 @@
-"""Declarations of the message descriptor and of message headers.
+"""Structures of IBM MQ: their base class, and the declarations of descriptor and headers.
 
-The type parameter of a class is the type of its text fields. The defaults are IBM's initial values
-with text decoded, for example MQMD_DEFAULT.
+A class lists the fields after StrucId and Version (and StrucLength, if there is one) in IBM's
+order, with IBM's names in snake case, and is a dataclass of them. The annotation of a field is its
+form, which defines its layout. A field with a generic form is text: `str` if text is decoded,
+`bytes` in the packed structures of the MQI. The defaults are IBM's initial values with text
+decoded, for example MQMD_DEFAULT.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import inspect
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, dataclass_transform
 
-from .structure import (
-    Byte8,
-    Byte16,
-    Byte24,
-    Byte32,
-    Char1,
-    Char4,
-    Char8,
-    Char12,
-    Char28,
-    Char32,
-    Char48,
-    Char64,
-    Char128,
-    Char256,
-    Long,
-    Structure,
-    T,
-)
+T = TypeVar("T", bytes, str)
+
+
+class Kind(StrEnum):
+    """The content of a field: a number, text in some CCSID, or bytes that are never text."""
+
+    LONG = "long"
+    TEXT = "text"
+    BYTES = "bytes"
+
+
+# The forms of fields: a type, the `struct` code, and the kind.
+Long = Annotated[int, "i", Kind.LONG]
+Long64 = Annotated[int, "q", Kind.LONG]
+Pointer = Annotated[int, "P", Kind.LONG]
+Small = Annotated[int, "b", Kind.LONG]
+Char1 = Annotated[T, "1s", Kind.TEXT]
+Char4 = Annotated[T, "4s", Kind.TEXT]
+Char8 = Annotated[T, "8s", Kind.TEXT]
+Char12 = Annotated[T, "12s", Kind.TEXT]
+Char28 = Annotated[T, "28s", Kind.TEXT]
+Char32 = Annotated[T, "32s", Kind.TEXT]
+Char48 = Annotated[T, "48s", Kind.TEXT]
+Char64 = Annotated[T, "64s", Kind.TEXT]
+Char128 = Annotated[T, "128s", Kind.TEXT]
+Char256 = Annotated[T, "256s", Kind.TEXT]
+Byte1 = Annotated[bytes, "1s", Kind.BYTES]
+Byte8 = Annotated[bytes, "8s", Kind.BYTES]
+Byte16 = Annotated[bytes, "16s", Kind.BYTES]
+Byte24 = Annotated[bytes, "24s", Kind.BYTES]
+Byte32 = Annotated[bytes, "32s", Kind.BYTES]
+Byte40 = Annotated[bytes, "40s", Kind.BYTES]
+VariableString = Annotated[bytes, "24s", Kind.BYTES]
+"""An MQCHARV as opaque bytes: its pointer is only valid in the process that created it."""
 
 BLANK: Any = ""
+_ACRONYMS = frozenset({"ads", "ccsid", "mfs", "uow"})
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: IBM's name and ours, its `struct` code, kind, offset and length in bytes."""
+
+    ibm_name: str
+    name: str
+    code: str
+    kind: Kind
+    offset: int
+    length: int
+
+    @property
+    def place(self) -> slice:
+        """The slice of the packed structure that holds the field."""
+        return slice(self.offset, self.offset + self.length)
+
+
+def _ibm_name(name: str) -> str:
+    """Return IBM's name of a field: MsgId for msg_id, UOWControl for uow_control."""
+    words = (word.upper() if word in _ACRONYMS else word.capitalize() for word in name.split("_"))
+    return "".join(words)
+
+
+@dataclass_transform(field_specifiers=(field,))
+class Structure(Generic[T]):
+    """A structure with a StrucId, a Version and the annotated fields of its class, in that order.
+
+    A subclass states the StrucId and the Version; `has_struc_length` adds a StrucLength after them.
+    `name` is IBM's name if the class has another one. StrucId, Version and StrucLength are
+    attributes but not dataclass fields: they follow from the class.
+    """
+
+    structure: ClassVar[str] = ""
+    length: ClassVar[int] = 0
+    layout: ClassVar[Mapping[str, Field]] = {}
+    """All fields by our names, in their order."""
+    fields: ClassVar[tuple[Field, ...]] = ()
+    """The fields after StrucId and Version."""
+    codes: ClassVar[str] = ""
+    """The `struct` codes of all fields."""
+    values_of: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    # Without annotations, which would make them fields of a dataclass.
+    struc_id = BLANK
+    version = struc_length = 0
+
+    def __init_subclass__(
+        cls, *, struc_id: str = "", version: int = 0, has_struc_length: bool = False, name: str = ""
+    ) -> None:
+        dataclass(cls)
+        declared = {
+            name: hint.__metadata__
+            for name, hint in inspect.get_annotations(cls, eval_str=True).items()
+            if hasattr(hint, "__metadata__")
+        }
+        if declared or struc_id:
+            first = {"struc_id": ("4s", Kind.TEXT), "version": Long.__metadata__}
+            if has_struc_length:
+                first["struc_length"] = Long.__metadata__
+            inherited = {name: (each.code, each.kind) for name, each in cls.layout.items()}
+            cls._lay_out((inherited or first) | declared)
+        if struc_id:
+            cls.structure = name or cls.__name__
+            cls.struc_id, cls.version, cls.struc_length = struc_id, version, cls.length
+
+    @classmethod
+    def _lay_out(cls, forms: Mapping[str, tuple[str, Kind]]) -> None:
+        fields, codes = [], ""
+        for name, (code, kind) in forms.items():
+            length = struct.calcsize(code)
+            codes += code
+            # The codes are native: `calcsize` counts the bytes that align a field.
+            fields.append(
+                Field(_ibm_name(name), name, code, kind, struct.calcsize(codes) - length, length)
+            )
+        cls.layout = {each.name: each for each in fields}
+        cls.fields = tuple(fields[2:])
+        cls.codes, cls.length = codes, struct.calcsize(codes)
+        cls.values_of = attrgetter(*forms)
+
+    @classmethod
+    def offset_of(cls, field: str) -> int:
+        return cls.layout[field].offset
+
+    @classmethod
+    def slice_of(cls, first: str, last: str = "") -> slice:
+        """Return the slice of the packed structure from one field to another, or of one field."""
+        return slice(cls.layout[first].offset, cls.layout[last or first].place.stop)
+
+    @classmethod
+    def reader(cls, first: str, last: str = "") -> struct.Struct:
+        """Return a `struct.Struct` whose `unpack_from` reads adjacent fields, or one field."""
+        names = [*cls.layout]
+        chosen = names[names.index(first) : names.index(last or first) + 1]
+        codes = "".join(cls.layout[name].code for name in chosen)
+        return struct.Struct(f"={cls.offset_of(first)}x{codes}")
+
+    @classmethod
+    def from_values(cls, values: Iterable[Any]) -> Self:
+        """Return a structure from the values of all its fields, including StrucId and Version."""
+        struc_id, version, *rest = values
+        struc_length = rest.pop(0) if "struc_length" in cls.layout else cls.length
+        made = cls(*rest)
+        made.struc_id, made.version, made.struc_length = struc_id, version, struc_length
+        return made
+
+    def copy(self) -> Self:
+        return self.from_values(type(self).values_of(self))
+
+
 _SEND_AFTER_COMMIT: Any = "0"
 _CHECK: Any = "C"
 ENCODING, INHERIT, UTF_8 = 546, -2, 1208
 
 
-@dataclass
 class MQMD1(Structure[T], struc_id="MD  ", version=1, name="MQMD"):
     """The message descriptor of version 1 (IBM MQ docs, "MQMD - Message descriptor")."""
 
@@ -63,7 +197,6 @@ class MQMD1(Structure[T], struc_id="MD  ", version=1, name="MQMD"):
     appl_origin_data: Char4[T] = BLANK
 
 
-@dataclass
 class MQMD(MQMD1[T], struc_id="MD  ", version=2):
     """The message descriptor of version 2, which has five more fields."""
 
@@ -74,7 +207,6 @@ class MQMD(MQMD1[T], struc_id="MD  ", version=2):
     original_length: Long = -1
 
 
-@dataclass
 class MQDLH(Structure[T], struc_id="DLH ", version=1):
     """The dead-letter header (IBM MQ docs, "MQDLH - Dead-letter header")."""
 
@@ -90,7 +222,6 @@ class MQDLH(Structure[T], struc_id="DLH ", version=1):
     put_time: Char8[T] = BLANK
 
 
-@dataclass
 class MQXQH(Structure[T], struc_id="XQH ", version=1):
     """The transmission-queue header without its last field, MsgDesc, an MQMD of version 1.
 
@@ -101,7 +232,6 @@ class MQXQH(Structure[T], struc_id="XQH ", version=1):
     remote_q_mgr_name: Char48[T] = BLANK
 
 
-@dataclass
 class MQRFH(Structure[T], struc_id="RFH ", version=1, has_struc_length=True):
     """The fixed part of the rules and formatting header (IBM MQ docs, "MQRFH")."""
 
@@ -111,14 +241,12 @@ class MQRFH(Structure[T], struc_id="RFH ", version=1, has_struc_length=True):
     flags: Long = 0
 
 
-@dataclass
 class MQRFH2(MQRFH[T], struc_id="RFH ", version=2):
     """The fixed part of the MQRFH2 (IBM MQ docs, "MQRFH2 - Rules and formatting header 2")."""
 
     name_value_ccsid: Long = UTF_8
 
 
-@dataclass
 class MQMDE(Structure[T], struc_id="MDE ", version=2, has_struc_length=True):
     """The message-descriptor extension: the five fields that only a version 2 MQMD has.
 
@@ -136,7 +264,6 @@ class MQMDE(Structure[T], struc_id="MDE ", version=2, has_struc_length=True):
     original_length: Long = -1
 
 
-@dataclass
 class MQCIH1(Structure[T], struc_id="CIH ", version=1, has_struc_length=True, name="MQCIH"):
     """The CICS bridge header of version 1 (IBM MQ docs, "MQCIH - CICS bridge header").
 
@@ -176,7 +303,6 @@ class MQCIH1(Structure[T], struc_id="CIH ", version=1, has_struc_length=True, na
     reserved3: Char8[T] = BLANK
 
 
-@dataclass
 class MQCIH(MQCIH1[T], struc_id="CIH ", version=2):
     """The CICS bridge header of version 2."""
 
@@ -186,7 +312,6 @@ class MQCIH(MQCIH1[T], struc_id="CIH ", version=2):
     reserved4: Long = 0
 
 
-@dataclass
 class MQIIH(Structure[T], struc_id="IIH ", version=1, has_struc_length=True):
     """The IMS information header (IBM MQ docs, "MQIIH - IMS information header").
 
@@ -208,7 +333,6 @@ class MQIIH(Structure[T], struc_id="IIH ", version=1, has_struc_length=True):
     reserved: Char1[T] = BLANK
 
 
-@dataclass
 class MQTM(Structure[T], struc_id="TM  ", version=1):
     """The trigger message (IBM MQ docs, "MQTM - Trigger message"); nothing follows it."""
 

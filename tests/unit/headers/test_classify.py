@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers import Classified, DeadLetterHeader, classify
+from mqdlq.headers import DeadLetterHeader, classify
 from mqdlq.model import MessageClass
 
 BIG, LITTLE = 273, 546
@@ -16,7 +16,7 @@ LETTER = DeadLetterHeader(
 
 def judged(
     body: bytes, *, encoding: int = LITTLE, ccsid: int = 819, md_format: str = "MQDEAD"
-) -> Classified:
+) -> tuple[MessageClass, str, DeadLetterHeader | None]:
     return classify(body[:172], len(body), encoding=encoding, ccsid=ccsid, format=md_format)
 
 
@@ -34,27 +34,25 @@ def test_a_message_with_a_valid_mqdlh_is_a_dead_letter(
 ) -> None:
     body = letter_bytes(encoding=encoding, ccsid=ccsid) + payload
 
-    assert judged(body, encoding=encoding, ccsid=ccsid) == Classified(
-        MessageClass.DEAD_LETTER, "", LETTER
-    )
+    assert judged(body, encoding=encoding, ccsid=ccsid) == (MessageClass.DEAD_LETTER, "", LETTER)
 
 
 def test_another_mqmd_format_is_noted_and_does_not_change_the_class() -> None:
     """IBM's handler does not look at MQMD.Format."""
     found = judged(letter_bytes(), md_format="MQSTR")
 
-    assert found == Classified(
-        MessageClass.DEAD_LETTER, "MQMD.Format is 'MQSTR', not MQDEAD", LETTER
-    )
+    assert found == (MessageClass.DEAD_LETTER, "MQMD.Format is 'MQSTR', not MQDEAD", LETTER)
 
 
 def test_an_invalid_date_is_noted_and_does_not_change_the_class() -> None:
     letter = DeadLetterHeader(put_date="20261321", put_time="09153042")
 
-    assert judged(letter_bytes(letter)) == Classified(
+    assert judged(letter_bytes(letter)) == (
         MessageClass.DEAD_LETTER,
-        "MQDLH.PutDate '20261321' and PutTime '09153042' are not a date and time"
-        " (YYYYMMDD, HHMMSSTH)",
+        (
+            "MQDLH.PutDate '20261321' and PutTime '09153042' are not a date and time"
+            " (YYYYMMDD, HHMMSSTH)"
+        ),
         letter,
     )
 
@@ -64,7 +62,7 @@ def test_an_invalid_date_is_noted_and_does_not_change_the_class() -> None:
 def test_with_an_unknown_ccsid_the_struc_id_decides_the_code_page(ccsid: int, family: int) -> None:
     found = judged(letter_bytes(ccsid=family), ccsid=ccsid)
 
-    assert found == Classified(
+    assert found == (
         MessageClass.DEAD_LETTER,
         f"MQMD.CodedCharSetId {ccsid} names no code page; the MQDLH was read by its StrucId",
         LETTER,
@@ -74,13 +72,13 @@ def test_with_an_unknown_ccsid_the_struc_id_decides_the_code_page(ccsid: int, fa
 def test_message_data_in_utf_16_causes_no_remark() -> None:
     letter = replace(LETTER, coded_char_set_id=1200, format="MQSTR")
 
-    assert judged(letter_bytes(letter)).problem == ""
+    assert judged(letter_bytes(letter))[1] == ""
 
 
 def test_several_remarks_on_a_message_are_joined() -> None:
     letter = DeadLetterHeader(coded_char_set_id=99999)
 
-    assert judged(letter_bytes(letter), md_format="").problem == (
+    assert judged(letter_bytes(letter), md_format="")[1] == (
         "MQMD.Format is '', not MQDEAD; "
         "MQDLH.PutDate '' and PutTime '' are not a date and time (YYYYMMDD, HHMMSSTH); "
         "MQDLH.CodedCharSetId 99999 is not a CCSID known here"
@@ -117,7 +115,7 @@ def test_several_remarks_on_a_message_are_joined() -> None:
 def test_every_message_without_a_valid_mqdlh_has_a_class_and_a_reason(
     body: bytes, md: dict[str, object], cls: MessageClass, problem: str
 ) -> None:
-    assert judged(body, **md) == Classified(cls, problem, None)  # type: ignore[arg-type]
+    assert judged(body, **md) == (cls, problem, None)  # type: ignore[arg-type]
 
 
 def test_classifying_a_prefix_that_is_too_short_raises_an_error() -> None:

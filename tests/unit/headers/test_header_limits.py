@@ -19,7 +19,7 @@ from mqdlq.headers import (
     header_row,
 )
 from mqdlq.headers.chain import HEADERS_READ
-from mqdlq.headers.rfh import FOLDERS_READ
+from mqdlq.headers.records import FOLDERS_READ
 from mqdlq.model import MessageClass
 from tests.support.instruction_counts import count_instructions
 from tests.support.wire.hostile_messages import (

@@ -20,7 +20,7 @@ from mqdlq import lake
 from mqdlq.errors import MqDlqError
 from mqdlq.headers import DLH_LENGTH, message_key
 from mqdlq.headers.ccsid import Family
-from mqdlq.headers.message_description import STRUC_IDS
+from mqdlq.headers.chain import STRUC_IDS
 from mqdlq.headers.representation import parse_gmt
 from mqdlq.ledger.tables import EvidenceCheck
 from mqdlq.model import QueueKind

@@ -166,15 +166,8 @@ def _describe(message_id: int, browsed: BrowsedMessage) -> Identity | None:
     if identity is None:
         return None
     md = MessageDescriptor.decode(browsed.descriptor)
-    found = classify(
-        browsed.prefix,
-        browsed.total_length,
-        encoding=md.encoding,
-        ccsid=md.coded_char_set_id,
-        format=md.format,
-    )
-    dlh = found.dlh
+    cls, _, dlh = classify(browsed.prefix, browsed.total_length, **md.following)
     if dlh is None:
-        return Identity(message_id, identity, find_cause(found.cls, 0, "", "").cause_id, None)
-    cause = find_cause(found.cls, dlh.reason, dlh.dest_q_name, dlh.dest_q_mgr_name)
+        return Identity(message_id, identity, find_cause(cls, 0, "", "").cause_id, None)
+    cause = find_cause(cls, dlh.reason, dlh.dest_q_name, dlh.dest_q_mgr_name)
     return Identity(message_id, identity, cause.cause_id, parse_gmt(dlh.put_date, dlh.put_time))

@@ -87,16 +87,14 @@ def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> Messag
     if changes.refusal or changes.format_from == changes.format_to:
         return changes
     md = MessageDescriptor.decode(descriptor)
-    found = classify(
-        body, len(body), encoding=md.encoding, ccsid=md.coded_char_set_id, format=md.format
-    )
+    _, _, dlh = classify(body, len(body), **md.following)
     chain = walk(
         body,
         len(body),
-        encoding=found.dlh.encoding if found.dlh else md.encoding,
+        encoding=dlh.encoding if dlh else md.encoding,
         ccsid=changes.ccsid_to,
         format=changes.format_to,
-        offset=DLH_LENGTH if found.dlh else 0,
+        offset=DLH_LENGTH if dlh else 0,
     )
     if chain.is_whole:
         return changes

@@ -17,7 +17,7 @@ from mqdlq.headers import (
     describe,
     message_key,
 )
-from mqdlq.headers.message_description import Description
+from mqdlq.headers.chain import Description
 from mqdlq.lake import settled_places
 from mqdlq.model import Action, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
@@ -264,13 +264,7 @@ def describe_browsed(browsed: BrowsedMessage) -> Description | None:
     """Return the headers of a message as far as they were browsed, None if they cannot be read."""
     md = MessageDescriptor.decode(browsed.descriptor)
     try:
-        return describe(
-            browsed.prefix,
-            browsed.total_length,
-            encoding=md.encoding,
-            ccsid=md.coded_char_set_id,
-            format=md.format,
-        )
+        return describe(browsed.prefix, browsed.total_length, **md.following)
     except MalformedHeaderError:
         return None
 

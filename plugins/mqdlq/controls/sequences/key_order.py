@@ -25,7 +25,7 @@ from mqdlq.headers import (
     RulesHeader2,
     UnreadablePropertyError,
 )
-from mqdlq.headers.rfh import NAME_VALUE_BYTES_READ
+from mqdlq.headers.records import NAME_VALUE_BYTES_READ
 from mqdlq.model import Action, Destination, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import CONNECTION_GONE_REASONS

@@ -70,13 +70,7 @@ def _locate_header(
 ) -> tuple[tuple[RulesHeader2, ChainedHeader] | None, int, int, int]:
     """Return the MQRFH2 before the MQDLH, and the offset, Encoding and CCSID of the MQDLH."""
     md = MessageDescriptor.decode(copy.descriptor)
-    chain = walk(
-        copy.body,
-        len(copy.body),
-        encoding=md.encoding,
-        ccsid=md.coded_char_set_id,
-        format=md.format,
-    )
+    chain = walk(copy.body, len(copy.body), **md.following)
     preceding, offset, encoding, ccsid = None, 0, md.encoding, md.coded_char_set_id
     for header in chain.headers:
         if not isinstance(header.record, RulesHeader2):

@@ -159,13 +159,7 @@ def _find_headers(message: BrowsedMessage) -> list[RulesHeader2] | None:
     """Return the MQRFH2 headers of a message, None if not all of its headers can be read."""
     md = MessageDescriptor.decode(message.descriptor)
     try:
-        return describe(
-            message.prefix,
-            message.total_length,
-            encoding=md.encoding,
-            ccsid=md.coded_char_set_id,
-            format=md.format,
-        ).rules_headers
+        return describe(message.prefix, message.total_length, **md.following).rules_headers
     except MalformedHeaderError:
         return None
 

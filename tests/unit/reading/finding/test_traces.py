@@ -6,7 +6,7 @@ import pytest
 
 from mqdlq.errors import HomeError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor
-from mqdlq.headers.rfh import RulesHeader2
+from mqdlq.headers.records import RulesHeader2
 from mqdlq.reading.message import VARIABLE, trace_link, traceparent_of
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
