@@ -382,7 +382,6 @@ class CountedCause:
     has_nuls: bool = False
 
     def add(self, other: CountedCause) -> None:
-        """Count the messages of another one, too."""
         firsts = [at for at in (self.first_at, other.first_at) if at is not None]
         lasts = [at for at in (self.last_at, other.last_at) if at is not None]
         self.messages += other.messages

@@ -99,7 +99,6 @@ def decide(
 
 
 def resolve(step: Step, row: Mapping[str, str | None]) -> Step:
-    """Fill in the targets from the message's own row."""
     if step.target_q not in _COLUMNS and step.target_q_mgr not in _COLUMNS:
         return step
     queue, queue_manager = _name(step.target_q, row), _name(step.target_q_mgr, row)

@@ -361,7 +361,6 @@ def _by_version(prefix: bytes, encoding: int, ccsid: int, md_format: str) -> _Cl
 
 
 def _notes(dlh: DeadLetterHeader, ccsid: int, md_format: str) -> Iterator[str]:
-    """Return what is unusual about a valid dead letter."""
     if not _is_mqdead(md_format):
         yield f"MQMD.Format is {md_format!r}, not MQDEAD"
     if ccsid in SPECIAL_CCSIDS:
@@ -377,5 +376,4 @@ def _notes(dlh: DeadLetterHeader, ccsid: int, md_format: str) -> Iterator[str]:
 
 
 def _is_mqdead(md_format: str) -> bool:
-    """Return whether MQMD.Format says that the message begins with an MQDLH."""
     return md_format.rstrip(" \0") == MQFMT_DEAD_LETTER_HEADER

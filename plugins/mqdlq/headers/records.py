@@ -230,7 +230,6 @@ class MeasuredRecord(Record):
 
     @classmethod
     def _parts(cls, data: bytes, encoding: int, ccsid: int) -> tuple[Self, bytes]:
-        """Return the fixed part and the bytes of the header after it."""
         record = cls.decode_fixed_part(data, encoding=encoding, ccsid=ccsid)
         end = cls.measure(data, encoding=encoding, available=len(data))
         return record, data[cls.length : end]
@@ -247,7 +246,6 @@ class RulesHeader(MeasuredRecord, headers.MQRFH[str]):
 
     @classmethod
     def decode(cls, data: bytes, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> Self:
-        """Decode the header at the beginning of `data`; raise `MalformedHeaderError`."""
         record, rest = cls._parts(data, encoding, ccsid)
         text = codec_of(cls.structure, ccsid, family_of(data, cls.struc_id)).decode(rest)
         record.name_value_string = text.rstrip(" ")
@@ -255,7 +253,6 @@ class RulesHeader(MeasuredRecord, headers.MQRFH[str]):
         return record
 
     def encode(self, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> bytes:
-        """Encode the header; raise `MalformedHeaderError`."""
         codec = codec_of(self.structure, ccsid, Family.ASCII)
         try:
             rest = codec.encode(self.name_value_string + " " * self.padding)

@@ -57,7 +57,6 @@ def header_codec(ccsid: int, family: Family) -> TextCodec | None:
 
 
 def codec_of(structure: str, ccsid: int, family: Family) -> TextCodec:
-    """Return the codec for the text of a header, or raise `MalformedHeaderError`."""
     codec = header_codec(ccsid, family)
     if codec is None:
         raise MalformedHeaderError(structure, 0, "a CCSID this project reads", f"CCSID {ccsid}")

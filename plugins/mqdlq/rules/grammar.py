@@ -183,7 +183,6 @@ class _Joiner:
         return line.place(len(line.text.rstrip(BLANKS)) - 1)
 
     def finish(self) -> Entry:
-        """Return the entry, and prepare for the next one."""
         lines, starts, offsets = zip(*self._parts, strict=True)
         entry = Entry("".join(self._texts), lines, starts, offsets)
         self._clear()
@@ -268,7 +267,6 @@ class _Parser:
         return self._at >= len(self._text)
 
     def statement(self) -> tuple[tuple[Parameter, ...], bool]:
-        """EBNF: entry = [ separator ] parameter { separator parameter } [ separator ] ."""
         parameters: list[Parameter] = []
         separated = True
         while not self._report.is_full:
@@ -295,7 +293,6 @@ class _Parser:
         return tuple(parameters), self._is_whole
 
     def _parameter(self, keyword: re.Match[str]) -> Parameter:
-        """EBNF: parameter = keyword [ blanks ] "(" [ blanks ] value [ blanks ] ")" ."""
         name = keyword[0].upper()
         if whole := self._read(_WHOLE_VALUE):  # nearly every value; the rest finds the fault
             is_quoted = whole[1] is not None
@@ -319,7 +316,6 @@ class _Parser:
         return Parameter(name, *keyword.span(), value, value_start=start, value_end=end)
 
     def _quoted(self, keyword: re.Match[str]) -> None:
-        """EBNF: quoted = "'" { character | "''" } "'" ."""
         start = self._at
         token = self._read(_QUOTED)
         if token is None:
@@ -339,7 +335,6 @@ class _Parser:
             )
 
     def _plain(self, keyword: re.Match[str]) -> str | None:
-        """EBNF: plain = character { character } ."""
         start = self._at
         token = self._read(_PLAIN)
         if token and self._ahead(_OPEN) and token[0].upper() in KEYWORDS:

@@ -40,14 +40,15 @@ Finding = tuple[Code, Rule, str, str]
 
 
 class Effort:
-    """The remaining work allowed, so that hostile tables cannot delay the linter."""
+    """The remaining work allowed, so that hostile tables cannot delay the linter.
+
+    A unit of work takes a few microseconds.
+    """
 
     def __init__(self, allowed: int = 400_000) -> None:
-        """Allow some work; a unit takes a few microseconds."""
         self._left = allowed
 
     def spend(self) -> bool:
-        """Spend a unit; return False if none remained."""
         self._left -= 1
         return self._left >= 0
 

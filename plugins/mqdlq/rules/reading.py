@@ -247,7 +247,6 @@ class _EntryReader:
 
     @property
     def place(self) -> Place:
-        """The place of the first keyword."""
         return self._place(self._in_order[0])
 
     @property
@@ -282,7 +281,6 @@ class _EntryReader:
             )
 
     def check_without_dlh(self) -> None:
-        """Report the keywords of a rule that have no meaning for messages without an MQDLH."""
         for name, value in self._values.items():
             if message := _need_of_dlh(name, value):
                 self._error("needs-mqdlh", self._parameters[name], message)

@@ -69,7 +69,6 @@ class Field:
 
     @property
     def place(self) -> slice:
-        """The slice of the packed structure that holds the field."""
         return slice(self.offset, self.offset + self.length)
 
 
@@ -156,9 +155,11 @@ class Structure(Generic[T]):
     def from_values(cls, values: Iterable[Any]) -> Self:
         """Return a structure from the values of all its fields, including StrucId and Version."""
         struc_id, version, *rest = values
-        struc_length = rest.pop(0) if "struc_length" in cls.layout else cls.length
-        made = cls(*rest)
-        made.struc_id, made.version, made.struc_length = struc_id, version, struc_length
+        is_measured = "struc_length" in cls.layout
+        made = cls(*rest[is_measured:])
+        made.struc_id, made.version = struc_id, version
+        if is_measured:
+            made.struc_length = rest[0]
         return made
 
     def copy(self) -> Self:

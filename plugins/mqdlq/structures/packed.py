@@ -218,5 +218,4 @@ def normalised(field: bytes) -> bytes:
 
 @cache
 def object_name(value: str) -> bytes:
-    """Write a queue's or queue manager's name."""
     return blank_padded(value, 48)
