@@ -239,7 +239,7 @@ def generalize(name: str) -> str:
     >>> generalize("ORDERS.1")
     'ORDERS.1'
     """
-    name = name.partition("\0")[0].rstrip(" ")
+    name = _trim(name)
     found = _PART.search(name)
     if found is None or not any(character in "0123456789" for character in found[0]):
         return name

@@ -47,11 +47,8 @@ def home() -> Path:
 def _named_home() -> Path:
     if named := os.environ.get("MQDLQ_HOME"):
         return Path(named)
-    return _airflow_home() / "mqdlq" if IS_INSTALLED else PROJECT / "var"
-
-
-def _airflow_home() -> Path:
-    return Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+    airflow = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+    return airflow / "mqdlq" if IS_INSTALLED else PROJECT / "var"
 
 
 def make_private_directory(directory: Path) -> None:

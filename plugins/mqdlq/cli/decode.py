@@ -18,8 +18,8 @@ from mqdlq.headers.ccsid import SPECIAL_CCSIDS, replace_undecodable
 from mqdlq.headers.fields import (
     HeaderField,
     as_json,
-    descriptor_fields,
     header_fields,
+    record_fields,
     undecodable_fields,
 )
 from mqdlq.headers.representation import ByteOrder, integer_order
@@ -63,7 +63,7 @@ def _chain(message: PastedMessage, found: Description, show_payload: bool) -> It
     corners = iter("┬" + "┼" * len(found.headers))
     if message.descriptor:
         yield _line("", next(corners), "MQMD")
-        yield from _fields(descriptor_fields(message.descriptor), None)
+        yield from _fields(record_fields(message.descriptor), None)
     for header in found.headers:
         about = f"{header.structure}, {_written(header)}"
         yield _line(str(header.offset), next(corners), about)
@@ -213,7 +213,7 @@ def decode(
 def _as_json(message: PastedMessage, found: Description, show_payload: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {"class": found.cls, "problem": found.problem}
     if message.descriptor:
-        shown["MQMD"] = as_json(descriptor_fields(message.descriptor))
+        shown["MQMD"] = as_json(record_fields(message.descriptor))
     shown["headers"] = [_header_as_json(message, header) for header in found.headers]
     shown["payload_offset"] = found.payload_offset
     shown["payload_length"] = message.total_length - found.payload_offset

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mqdlq.headers.ccsid import replace_undecodable
 from mqdlq.headers.chain import AMS_HEADER, ChainedHeader
-from mqdlq.headers.records import (
-    NAME_VALUE_LENGTH,
-    MessageDescriptor1,
-    Record,
-    RulesHeader,
-    RulesHeader2,
-    TransmissionQueueHeader,
-)
+from mqdlq.headers.records import Record, RulesHeader, RulesHeader2, TransmissionQueueHeader
 
 Value = int | str | bytes
 
@@ -38,43 +32,27 @@ def header_fields(header: ChainedHeader) -> tuple[HeaderField, ...]:
     """Return the fields of a header in IBM's order, StrucId and Version first."""
     if header.record is None:
         return (HeaderField("StrucId", 0, 4, AMS_HEADER),)
-    return (*_record_fields(header.record), *_variable(header.record, header.length))
+    return (*record_fields(header.record), *_variable(header.record, header.length))
 
 
-def descriptor_fields(descriptor: MessageDescriptor1) -> tuple[HeaderField, ...]:
-    return _record_fields(descriptor)
-
-
-def _record_fields(record: Record) -> tuple[HeaderField, ...]:
+def record_fields(record: Record) -> tuple[HeaderField, ...]:
     return tuple(
         HeaderField(field.ibm_name, field.offset, field.length, getattr(record, field.name))
         for field in record.layout.values()
     )
 
 
-def _variable(record: Record, length: int) -> tuple[HeaderField, ...]:
+def _variable(record: Record, length: int) -> Iterator[HeaderField]:
+    start = record.length
     match record:
         case TransmissionQueueHeader():
-            return tuple(
-                replace(field, offset=record.length + field.offset, within="MsgDesc")
-                for field in _record_fields(record.msg_desc)
-            )
+            for field in record_fields(record.msg_desc):
+                yield replace(field, offset=start + field.offset, within="MsgDesc")
         case RulesHeader():
-            return (_folder("NameValueString", record.length, length, record.name_value_string),)
+            yield HeaderField("NameValueString", start, length - start, record.name_value_string)
         case RulesHeader2():
-            places = [*record.folder_offsets(), length + NAME_VALUE_LENGTH]
-            return tuple(
-                _folder("NameValueData", start, following - NAME_VALUE_LENGTH, folder)
-                for folder, start, following in zip(
-                    record.folders, places, places[1:], strict=False
-                )
-            )
-        case _:
-            return ()
-
-
-def _folder(name: str, start: int, end: int, value: str | bytes) -> HeaderField:
-    return HeaderField(name, start, end - start, value)
+            for folder, place in zip(record.folders, record.folder_places(), strict=True):
+                yield HeaderField("NameValueData", *place, folder)
 
 
 def as_json(fields: tuple[HeaderField, ...]) -> dict[str, Any]:

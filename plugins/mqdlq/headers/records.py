@@ -288,12 +288,14 @@ class RulesHeader2(MeasuredRecord, headers.MQRFH2[str]):
                 return value
         return None
 
-    def folder_offsets(self) -> Iterator[int]:
+    def folder_places(self) -> Iterator[tuple[int, int]]:
+        """Yield the offset in the header and the length of each folder, in bytes."""
         offset = self.length
         for folder in self.folders:
             offset += NAME_VALUE_LENGTH
-            yield offset
-            offset += len(_folder_bytes(folder, self.name_value_ccsid, ByteOrder.BIG, offset))
+            length = len(_folder_bytes(folder, self.name_value_ccsid, ByteOrder.BIG, offset))
+            yield offset, length
+            offset += length
 
     @classmethod
     def decode(cls, data: bytes, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> Self:
@@ -358,10 +360,9 @@ def _folder(data: bytes, ccsid: int, order: ByteOrder) -> str | bytes:
     if ccsid not in UTF_16:
         return data
     try:
-        text = data.decode(_UTF_16[order])
+        return data.decode(_UTF_16[order])
     except UnicodeError:
         return data
-    return text
 
 
 def _find_in_folder(folder: str | bytes, path: Sequence[str]) -> str | None:

@@ -81,18 +81,14 @@ def canonical_condition(keyword: Keyword, text: str) -> str:
         return _canonical_chain(" ".join(text.upper().split()))
     if keyword.kind is Kind.PROPERTY:
         return str(read_condition(text))
-    condition = _read(keyword, text)
+    condition = condition_of(keyword, text)
     if not condition.sign:
         return text.strip().lower()
     return f"{condition.sign} {_in_units(condition.number, keyword.kind)}"
 
 
 @lru_cache(maxsize=8192)
-def condition_of(keyword: Keyword, canonical: str) -> Condition:
-    return _read(keyword, canonical)
-
-
-def _read(keyword: Keyword, text: str) -> Condition:
+def condition_of(keyword: Keyword, text: str) -> Condition:
     if text.strip().lower() in keyword.words:
         return Condition()
     units = _UNITS[keyword.kind]

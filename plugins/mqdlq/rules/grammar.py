@@ -120,9 +120,10 @@ def _lines(text: str, report: Report) -> Iterator[Line]:
             )
         yield line
     if not ends_properly:
+        last = Line(len(lines), lines[-1].removesuffix("\r"))
         report.warning(
             "no-final-newline",
-            line.place(len(line.text)),
+            last.place(len(last.text)),
             "the last line has no line end; on Windows runmqdlq ignores it",
         )
 

@@ -91,9 +91,12 @@ def lint(
     """
     control, report = table.control, Report(source)
     input_queue = queue or control.input_q, queue_manager or control.input_q_mgr
-    places = _Places(text)
-    for code, rule, keyword, message in _findings(table, input_queue):
-        report.warning(code.value, places.of(rule, keyword), message)
+    findings = list(_findings(table, input_queue))
+    # Faults of the text were already reported when it was checked.
+    found = entries(decoded(text), Report("")) if findings else ()
+    by_line = {entry.line: entry for entry in found}
+    for code, rule, keyword, message in findings:
+        report.warning(code.value, _place(rule, keyword, by_line), message)
     # The alternatives of a rule in YAML share a line, so equal warnings are reported once.
     return tuple(dict.fromkeys(report.diagnostics()))
 
@@ -142,24 +145,14 @@ def _findings(table: RulesTable, input_queue: Destination) -> Iterator[Finding]:
             yield from find(rule, input_queue)
 
 
-class _Places:
-    """The places of each rule's keywords; the text is divided on first use."""
-
-    def __init__(self, text: str | bytes) -> None:
-        self._text = text
-        self._entries: dict[int, Entry] | None = None
-
-    def of(self, rule: Rule, keyword: str) -> Place:
-        if self._entries is None:
-            # Faults of the text were already reported when it was checked.
-            found = entries(decoded(self._text), Report(""))
-            self._entries = {entry.line: entry for entry in found}
-        entry = self._entries.get(rule.line)
-        if entry is None:
-            return Place(rule.line, 1, 1, "")
-        written, _ = read_statement(entry, Report("")) if keyword else ((), True)
-        places = {one.keyword: (one.start, one.end) for one in written}
-        return entry.place(*places.get(keyword, (0, len(entry.text))))
+def _place(rule: Rule, keyword: str, by_line: Mapping[int, Entry]) -> Place:
+    """Return the place of a keyword, or of the whole rule; `by_line` has the rules' entries."""
+    entry = by_line.get(rule.line)
+    if entry is None:
+        return Place(rule.line, 1, 1, "")
+    written, _ = read_statement(entry, Report("")) if keyword else ((), True)
+    places = {one.keyword: (one.start, one.end) for one in written}
+    return entry.place(*places.get(keyword, (0, len(entry.text))))
 
 
 # Decide whether one pattern matches every value that another one matches.

@@ -110,9 +110,9 @@ class Structure(Generic[T]):
             if hasattr(hint, "__metadata__")
         }
         if declared or struc_id:
-            first = {"struc_id": ("4s", Kind.TEXT), "version": Long.__metadata__}
+            first = {"struc_id": ("4s", Kind.TEXT), "version": ("i", Kind.LONG)}
             if has_struc_length:
-                first["struc_length"] = Long.__metadata__
+                first["struc_length"] = ("i", Kind.LONG)
             inherited = {name: (each.code, each.kind) for name, each in cls.layout.items()}
             cls._lay_out((inherited or first) | declared)
         if struc_id:

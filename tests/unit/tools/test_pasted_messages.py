@@ -9,7 +9,7 @@ import pytest
 
 from mqdlq.errors import PasteError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor
-from mqdlq.headers.fields import as_json, descriptor_fields
+from mqdlq.headers.fields import as_json, record_fields
 from mqdlq.tools.dumps import PastedMessage, _read_dmpmqmsg, read_pasted
 from tests.support.wire.pasted_messages import print_amqsbcg, print_dmpmqmsg
 
@@ -104,7 +104,7 @@ def test_lines_after_the_mqmd_in_a_newer_dump_are_skipped() -> None:
 
 @pytest.mark.parametrize("nested", [True, False])
 def test_json_lines_of_the_embedded_queue_manager_are_read(nested: bool) -> None:
-    fields = as_json(descriptor_fields(MD))
+    fields = as_json(record_fields(MD))
     row: dict[str, Any] = {"MQMD": fields} if nested else fields
     lines = [json.dumps({**row, "body": LETTER.hex()})] * 2
     head = '{"format": "mqdlq queue dump", "version": 1, "queue_manager": "QM1", "queue": "DLQ"}'
