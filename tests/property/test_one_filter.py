@@ -54,9 +54,9 @@ class World:
         return {"ledger": self._ledger, "lake_root": self._root}
 
     def on_the_page(self, parameters: dict[str, str]) -> list[str]:
-        selection = self._listed.select(RunMessageFilter.parse(parameters))
-        assert selection.troubles == ()
-        return sorted(row.message_key for row in self._listed.rows(selection.browse_seqs))
+        browse_seqs, troubles = self._listed.select(RunMessageFilter.parse(parameters))
+        assert troubles == ()
+        return sorted(row.message_key for row in self._listed.rows(browse_seqs))
 
     def by_the_search(self, parameters: dict[str, str]) -> list[str]:
         found = find_messages(MessageFilter.parse(parameters), ["demo"], **self._places)

@@ -17,10 +17,9 @@ from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.tables import Prune
 from mqdlq.model import Outcome
-from mqdlq.reading.report.building import rows_needing_attention
+from mqdlq.reading.report.building import Report, rows_needing_attention
 from mqdlq.reading.report.files import latest_run_id, read_ended_report, written_stages
 from mqdlq.reading.report.json_report import render_json, render_row
-from mqdlq.reading.report.records import Report
 from mqdlq.reading.report.text_report import print_report, render_text
 from mqdlq.reading.run import read_sources
 from mqdlq.words import count, moment, outcomes_in_words

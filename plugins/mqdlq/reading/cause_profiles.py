@@ -20,8 +20,7 @@ from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
 from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Outcome, Trait
 from mqdlq.plan import steps_for
-from mqdlq.reading.report.records import MessageFacts
-from mqdlq.reading.run_messages import ROW_COLUMNS, message_of
+from mqdlq.reading.run_messages import ROW_COLUMNS, MessageFacts, facts_of
 from mqdlq.rules import RulesTable, check, with_nuls_as_blanks
 
 MOST_MESSAGES: Final = 50_000
@@ -188,7 +187,7 @@ class _Profiler:
             profile.oldest = min(profile.oldest or since, since)
             profile.newest = max(profile.newest or since, since)
         if len(profile.samples) < SAMPLES:
-            profile.samples.append((message_of(row["browse_seq"], row, None), outcome))
+            profile.samples.append((MessageFacts(**facts_of(row)), outcome))
 
 
 class _RuleFinder:

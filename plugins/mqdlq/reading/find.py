@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 
-from mqdlq.causes import cause_of_row
 from mqdlq.constants import reason_text
 from mqdlq.lake import snapshot_directory
 from mqdlq.lake.row_search import (
@@ -33,8 +32,7 @@ from mqdlq.reading.filters import (
     conditions_of,
 )
 from mqdlq.reading.outcome_files import FORMS, plain
-from mqdlq.reading.report.records import MessageFacts
-from mqdlq.reading.run_messages import ROW_COLUMNS, message_of
+from mqdlq.reading.run_messages import ROW_COLUMNS, MessageFacts, facts_of
 from mqdlq.reasons import code_of, words_of
 from mqdlq.rules.wildcards import fits
 from mqdlq.words import CLASSES
@@ -67,17 +65,14 @@ class FoundMessage(MessageFacts):
     of the run `outcome_run_id`. `equals` counts messages on the queue that have the same key.
     """
 
-    cls: MessageClass
     handler: str
     queue_manager: str
     queue: str
     snapshot_id: str
     run_id: str
     correl_id: str
-    cause_id: str
     persistence: int | None
     put_at: datetime | None
-    expires_at: datetime | None
     outcome: Outcome | None
     why: str
     why_code: str
@@ -89,8 +84,9 @@ class FoundMessage(MessageFacts):
     @property
     def why_dead(self) -> str:
         """Why it is a dead letter: its reason, or its class without a valid MQDLH."""
-        is_dead_letter = self.cls is MessageClass.DEAD_LETTER
-        return reason_text(self.reason) if is_dead_letter else CLASSES[self.cls]
+        if self.cls is None or self.cls is MessageClass.DEAD_LETTER:
+            return reason_text(self.reason)
+        return CLASSES[self.cls]
 
     def as_record(self) -> dict[str, Any]:
         """Return it for CSV and JSON: times in ISO 8601, enumerations as their values."""
@@ -129,17 +125,15 @@ def found_message(
 ) -> FoundMessage:
     """Return a row of a snapshot, with the state of its message."""
     return FoundMessage(
-        **message_of(row["browse_seq"], row, None).facts() | {"cls": MessageClass(row["class"])},
+        **facts_of(row),
         handler=snapshot.handler,
         queue_manager=snapshot.queue_manager,
         queue=snapshot.queue,
         snapshot_id=snapshot.snapshot_id,
         run_id=snapshot.run_id,
         correl_id=(row["correl_id"] or b"").hex(),
-        cause_id=cause_of_row(row).cause_id,
         persistence=row["persistence"],
         put_at=row["put_at"],
-        expires_at=row["expires_at"],
         outcome=state.outcome,
         why=words_of(state.why),
         why_code=code_of(state.why),

@@ -21,7 +21,8 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import LaterCount, SettledSince, summed
 from mqdlq.ledger.reading.runs import OpenApproval, RunFacts, SeenQueue, SeenRefusal
 from mqdlq.model import DEPARTED, GIVEN_ACTION, Verdict
-from mqdlq.rules import Diagnostic, Severity
+from mqdlq.reading.filters import Query
+from mqdlq.rules import Severity
 from mqdlq.words import count, moment, settled_in_words, span
 
 CHECK_FOR_S: Final = 1.0
@@ -29,31 +30,17 @@ CHECK_FOR_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class RulesCheck:
-    """The findings of `mqdlq rules check` in a handler's file and its rules table."""
-
-    errors: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class HandlerFile:
-    """The file of a handler in the rules directory.
+    """The file of a handler in the rules directory, with the findings of `mqdlq rules check`.
 
-    `handler` is None if the file is rejected; then `fault` says why. `rules` is the check of its
-    rules, None if they are not checked yet.
+    `handler` is None if the file is rejected. `errors` say why no run could start with the file and
+    its rules table; `warnings` are None if the rules are not checked yet.
     """
 
     name: str
     handler: Handler | None
-    fault: str
-    rules: RulesCheck | None
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """Why no run could start with these files."""
-        of_rules = self.rules.errors if self.rules is not None else ()
-        return of_rules or ((self.fault,) if self.fault else ())
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] | None = ()
 
 
 class HandlerFiles:
@@ -64,7 +51,7 @@ class HandlerFiles:
 
     def __init__(self) -> None:
         self._loaded: dict[tuple[Path, bytes], tuple[Handler | None, str]] = {}
-        self._checked: dict[tuple[Path, bytes, bytes], RulesCheck] = {}
+        self._checked: dict[tuple[Path, bytes, bytes], tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
     def read(
         self,
@@ -88,12 +75,15 @@ class HandlerFiles:
             loaded[path, digest] = handler, fault
             table = path if handler is None or handler.rules is None else folder / handler.rules
             key = (path, digest, _digest(table, folder))
-            rules = self._checked.get(key)
-            if rules is None and (name in shown or time.monotonic() < until):
-                rules = _check(path)
-            if rules is not None:
-                checked[key] = rules
-            found[name] = HandlerFile(name, handler, fault, rules)
+            findings = self._checked.get(key)
+            if findings is None and (name in shown or time.monotonic() < until):
+                findings = _check(path)
+            errors: tuple[str, ...] = (fault,) if fault else ()
+            warnings = None
+            if findings is not None:
+                checked[key] = findings
+                errors, warnings = findings[0] or errors, findings[1]
+            found[name] = HandlerFile(name, handler, errors, warnings)
         self._loaded, self._checked = loaded, checked
         return found
 
@@ -112,22 +102,18 @@ def _load(name: str, folder: Path) -> tuple[Handler | None, str]:
         return None, error.text
 
 
-def _check(path: Path) -> RulesCheck:
+def _check(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the errors and the warnings of a file, a line each."""
     try:
         found = check_handler(path, directories.read_rules_file(path, path.parent))
     except OSError as error:
-        return RulesCheck((f"{path} cannot be read: {error.strerror}",), ())
-    diagnostics = [*found.diagnostics, *(found.table.diagnostics if found.table else ())]
-    return RulesCheck(
-        tuple(_line(one) for one in diagnostics if one.severity is Severity.ERROR),
-        tuple(_line(one) for one in diagnostics if one.severity is not Severity.ERROR),
-    )
-
-
-def _line(found: Diagnostic) -> str:
-    """Return the first line of a finding: place and words, without the source below them."""
-    line = str(found).splitlines()[0]
-    return line.replace(found.path, directories.shown(found.path), 1)
+        return (f"{path} cannot be read: {error.strerror}",), ()
+    errors, warnings = list[str](), list[str]()
+    for one in (*found.diagnostics, *(found.table.diagnostics if found.table else ())):
+        line = str(one).splitlines()[0]  # place and words, without the source below them
+        lines = errors if one.severity is Severity.ERROR else warnings
+        lines.append(line.replace(one.path, directories.shown(one.path), 1))
+    return tuple(errors), tuple(warnings)
 
 
 # Judge the state of a handler on its queue: what needs attention, and how sure the state is.
@@ -176,28 +162,11 @@ class QueueState(StrEnum):
 ORDER: Final = {state: rank for rank, state in enumerate(QueueState)}
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One fact about a handler's state, and a sentence about it."""
-
-    state: QueueState
-    text: str
-
+Finding = tuple[QueueState, str]
+"""One fact about a handler's state, and a sentence about it."""
 
 DIGEST_SHOWN: Final = 12
 """How many digits of the rules digest a page shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Messages that arrived on a queue and departed from it since the end of the run before.
-
-    The last run booked the departures. Arrivals follow from the two depths, so messages
-    that other programs put and got in between count in neither.
-    """
-
-    arrived: int
-    departed: int
 
 
 @dataclass(frozen=True)
@@ -206,7 +175,8 @@ class FleetRow:
 
     `findings` begins with the most urgent one. A number is None if it is unknown. `file` is None if
     the rules directory has no such file; `has_files` says whether this process sees any handler
-    files at all.
+    files at all. `last` is the newest run of any kind, `counted` the one whose account counts for
+    the whole queue, and `later` what later runs did with the messages of that one.
     """
 
     handler: str
@@ -219,27 +189,22 @@ class FleetRow:
 
     @property
     def queue_manager(self) -> str:
-        """The queue manager, "" if the handler never had a run."""
         return self.seen.queue_manager if self.seen is not None else ""
 
     @property
     def queue(self) -> str:
-        """The queue, "" if the handler never had a run."""
         return self.seen.queue if self.seen is not None else ""
 
     @property
     def last(self) -> RunFacts | None:
-        """The newest run of any kind."""
         return self.seen.last if self.seen is not None else None
 
     @property
     def counted(self) -> RunFacts | None:
-        """The run whose account counts for the whole queue."""
         return self.seen.counted if self.seen is not None else None
 
     @property
     def later(self) -> tuple[LaterCount, ...]:
-        """What later runs did with the messages of the counted one."""
         return self.seen.later if self.seen is not None else ()
 
     @property
@@ -249,7 +214,7 @@ class FleetRow:
 
     @property
     def state(self) -> QueueState:
-        return self.findings[0].state
+        return self.findings[0][0]
 
     @cached_property
     def saw(self) -> RunFacts | None:
@@ -316,8 +281,13 @@ class FleetRow:
         return self.counted.oldest_left if self.depth != 0 and self.counted is not None else None
 
     @property
-    def traffic(self) -> Traffic | None:
-        """What came and went since the run before; None if a depth or the report is missing."""
+    def traffic(self) -> tuple[int, int] | None:
+        """How many messages arrived and departed since the end of the run before.
+
+        The last run booked the departures. Arrivals follow from the two depths, so messages that
+        other programs put and got in between count in neither. None if a depth or the report is
+        missing.
+        """
         if self.seen is None or self.seen.whole is None or self.seen.before is None:
             return None
         whole = self.seen.whole
@@ -325,7 +295,7 @@ class FleetRow:
         if now is None or then is None or not (whole.report or whole.found_no_work):
             return None
         departed = max(whole.departed, then - now)
-        return Traffic(now - then + departed, departed)
+        return now - then + departed, departed
 
     @property
     def rules_name(self) -> str:
@@ -360,33 +330,33 @@ def depth_of(run: RunFacts) -> int | None:
 def find_states(row: FleetRow, now: datetime) -> list[Finding]:
     found = [*_about_file(row), *_about_runs(row, now)]
     if row.seen is None and row.refusal is None:
-        found.append(Finding(QueueState.NEVER_RAN, "The ledger has no run of it."))
+        found.append((QueueState.NEVER_RAN, "The ledger has no run of it."))
     elif row.seen is not None:
         found.extend(_about_queue(row, row.seen, found, now))
-    return sorted(found, key=lambda one: ORDER[one.state])
+    return sorted(found, key=lambda one: ORDER[one[0]])
 
 
 def _about_file(row: FleetRow) -> Iterator[Finding]:
     if row.file is None:
         if row.has_files:
             text = "The rules directory has no such file, and the ledger has its runs."
-            yield Finding(QueueState.NO_FILE, text)
+            yield (QueueState.NO_FILE, text)
     elif row.file.errors:
-        yield Finding(QueueState.BROKEN_FILE, row.file.errors[0])
-    elif row.file.rules is None:
+        yield (QueueState.BROKEN_FILE, row.file.errors[0])
+    elif row.file.warnings is None:
         text = "There are many rules to check; load the page again to continue."
-        yield Finding(QueueState.UNCHECKED, text)
+        yield (QueueState.UNCHECKED, text)
 
 
 def _about_runs(row: FleetRow, now: datetime) -> Iterator[Finding]:
     last, refusal = row.last, row.refusal
     if refusal is not None and (last is None or refusal.at > last.started_at):
-        yield Finding(QueueState.REFUSED, f"{moment(refusal.at)}: {refusal.why}")
+        yield (QueueState.REFUSED, f"{moment(refusal.at)}: {refusal.why}")
     for approval in row.approvals:
         text = (
             f"A plan for {count(approval.messages, 'message')} waits since {moment(approval.at)}."
         )
-        yield Finding(QueueState.APPROVAL, text)
+        yield (QueueState.APPROVAL, text)
     if last is None:
         return
     report = last.report
@@ -394,14 +364,14 @@ def _about_runs(row: FleetRow, now: datetime) -> Iterator[Finding]:
         yield from _without_report(last, now)
     elif report.verdict == Verdict.FAILED:
         state = QueueState.UNACCOUNTED if report.adds_up is False else QueueState.FAILED
-        yield Finding(state, report.why or report.headline)
+        yield (state, report.why or report.headline)
     elif report.verdict == Verdict.UNFINISHED:
-        yield Finding(QueueState.INTERRUPTED, report.headline)
+        yield (QueueState.INTERRUPTED, report.headline)
     handler = row.file.handler if row.file is not None else None
     due = handler.overdue_at(last.started_at) if handler is not None else None
     if handler is not None and due is not None and now >= due:
         text = f"The last run started at {moment(last.started_at)}, by schedule {handler.schedule}."
-        yield Finding(QueueState.OVERDUE, f"{text} Its DAG may be paused in Airflow.")
+        yield (QueueState.OVERDUE, f"{text} Its DAG may be paused in Airflow.")
 
 
 def _without_report(run: RunFacts, now: datetime) -> Iterator[Finding]:
@@ -410,17 +380,17 @@ def _without_report(run: RunFacts, now: datetime) -> Iterator[Finding]:
         return
     if run.sighting is not None:
         if now - run.sighting.at <= REPORT_WITHIN:
-            yield Finding(QueueState.RUNNING, "The report is being written.")
+            yield (QueueState.RUNNING, "The report is being written.")
         else:
             text = "The run closed its account, and its report is not in the ledger."
-            yield Finding(QueueState.NO_REPORT, text)
+            yield (QueueState.NO_REPORT, text)
         return
     since = run.look.at if run.look is not None else run.started_at
     if now - since <= timedelta(seconds=run.max_run_time_s) + REPORT_WITHIN:
-        yield Finding(QueueState.RUNNING, f"A run is in progress since {moment(run.started_at)}.")
+        yield (QueueState.RUNNING, f"A run is in progress since {moment(run.started_at)}.")
     else:
         text = f"The run of {moment(run.started_at)} has neither closed its account nor a report."
-        yield Finding(QueueState.INTERRUPTED, text)
+        yield (QueueState.INTERRUPTED, text)
 
 
 def _about_queue(
@@ -431,24 +401,24 @@ def _about_queue(
         verb = "needs" if attention == 1 else "need"
         text = f"{count(attention, 'message')} {verb} attention{_as_of(seen, now)}."
         more = f" {settled_in_words(since)}." if since else ""
-        yield Finding(QueueState.ATTENTION, text + more)
-    if any(one.state.tone != "good" for one in found):
+        yield (QueueState.ATTENTION, text + more)
+    if any(state.tone != "good" for state, _ in found):
         return
     whole, checked = seen.whole, row.checked_at
     if whole is None or checked is None:
-        yield Finding(QueueState.NO_REPORT, "No run has looked at the whole queue.")
+        yield (QueueState.NO_REPORT, "No run has looked at the whole queue.")
         return
     if now - checked > STALE_AFTER:
         ago = span((now - checked).total_seconds())
-        yield Finding(QueueState.STALE, f"Last checked {moment(checked)}, {ago} ago.")
+        yield (QueueState.STALE, f"Last checked {moment(checked)}, {ago} ago.")
     if row.depth == 0:
-        yield Finding(QueueState.EMPTY, f"Empty, last checked {moment(checked)}.")
+        yield (QueueState.EMPTY, f"Empty, last checked {moment(checked)}.")
     elif whole.found_no_work:
         text = f"{count(row.depth or 0, 'settled message')}, last checked {moment(checked)}."
-        yield Finding(QueueState.SETTLED, text)
+        yield (QueueState.SETTLED, text)
     else:
         headline = whole.report.headline if whole.report is not None else ""
-        yield Finding(QueueState.HANDLED, f"{settled_in_words(since)}." if since else headline)
+        yield (QueueState.HANDLED, f"{settled_in_words(since)}." if since else headline)
 
 
 def _as_of(seen: SeenQueue, now: datetime) -> str:
@@ -465,9 +435,8 @@ def _as_of(seen: SeenQueue, now: datetime) -> str:
 # The fleet: a row for each handler and queue, sorted by need, filtered, and summed up.
 
 
-@dataclass(frozen=True, slots=True)
-class FleetFilter:
-    """The rows to show; an empty field narrows nothing. `text` is a part of a name."""
+class FleetFilter(Query):
+    """The rows to show; `text` is a part of a name, in any case."""
 
     text: str = ""
     state: str = ""
@@ -482,19 +451,23 @@ class FleetFilter:
         )
 
 
-@dataclass(frozen=True, slots=True)
 class FleetSummary:
-    """The numbers of a fleet."""
+    """The numbers of a fleet.
 
-    handlers: int
-    queue_managers: int
-    attention: int
-    unknown: int
-    """On how many queues no account says how many messages need attention."""
-    approvals: int
-    states: Mapping[QueueState, int]
-    unchecked: int
-    """How many handlers' rules are not checked yet."""
+    `unknown` counts the queues of which no account says how many messages need attention,
+    `unchecked` the handlers whose rules are not checked yet.
+    """
+
+    def __init__(self, rows: Sequence[FleetRow]) -> None:
+        counted = Counter(row.state for row in rows)
+        files = {row.handler: row.file for row in rows if row.file is not None}
+        self.handlers = len({row.handler for row in rows})
+        self.queue_managers = len({row.queue_manager for row in rows} - {""})
+        self.attention = sum(row.attention or 0 for row in rows)
+        self.unknown = sum(bool(row.queue) and row.attention is None for row in rows)
+        self.approvals = sum(len(row.approvals) for row in rows)
+        self.states = {state: counted[state] for state in QueueState if counted[state]}
+        self.unchecked = sum(file.warnings is None for file in files.values())
 
 
 def read_fleet(
@@ -539,17 +512,3 @@ def _need(row: FleetRow) -> tuple[object, ...]:
     """Return the sort key of a row: the most urgent state, the most messages, the fullest queue."""
     names = (row.handler, row.queue_manager, row.queue)
     return ORDER[row.state], -(row.attention or 0), -(row.fill or 0), *names
-
-
-def sum_up(rows: Sequence[FleetRow]) -> FleetSummary:
-    counted = Counter(row.state for row in rows)
-    files = {row.handler: row.file for row in rows if row.file is not None}
-    return FleetSummary(
-        handlers=len({row.handler for row in rows}),
-        queue_managers=len({row.queue_manager for row in rows} - {""}),
-        attention=sum(row.attention or 0 for row in rows),
-        unknown=sum(bool(row.queue) and row.attention is None for row in rows),
-        approvals=sum(len(row.approvals) for row in rows),
-        states={state: counted[state] for state in QueueState if counted[state]},
-        unchecked=sum(file.rules is None for file in files.values()),
-    )

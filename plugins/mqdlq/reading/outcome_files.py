@@ -16,11 +16,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mqdlq.constants import reason_text
 from mqdlq.lake.storage import make_directory, new_file
 from mqdlq.ledger import Ledger
 from mqdlq.reading.run_messages import Message, MessageList
-from mqdlq.reasons import code_of, words_of
 from mqdlq.words import visible
 
 _ROWS: Final = 10_000
@@ -98,21 +96,15 @@ _UNDECIDED: Final = {
 
 
 def _record(run_id: str, message: Message) -> dict[str, Any]:
-    fact = message.outcome
-    why = fact.why if fact is not None else None
+    fact = message.fact
     found = {
-        **message.facts(),
         **{name: getattr(fact, name, empty) for name, empty in _UNDECIDED.items()},
         "run_id": run_id,
-        "reason_text": reason_text(message.reason) if message.reason else "",
-        "expires_at": message.expires_at,
-        "why": words_of(why),
-        "why_code": code_of(why),
-        "rule_line": message.rule_line,
         "attempts": message.made,
         "is_settled": message.was_left_before,
-        "is_known_since": message.is_known_since,
     }
+    names = (name for name in SCHEMA.names if name not in found)
+    found |= {name: getattr(message, name) for name in names}
     return {name: found[name] for name in SCHEMA.names}
 
 

@@ -7,38 +7,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
 
+from mqdlq import lake
 from mqdlq.causes import generalize
 from mqdlq.constants import reason_text
-from mqdlq.controls.evidence.report import evidence_in_words
-from mqdlq.controls.loops.round_trips import return_in_words, return_rows
-from mqdlq.controls.ramp.report import ramp_in_words, ramp_rows
-from mqdlq.controls.repair.changes import repair_in_words, repair_rows
 from mqdlq.errors import LakeError
 from mqdlq.failures import Failure
-from mqdlq.lake import (
-    SnapshotManifest,
-    find_plan,
-    plan_directory,
-    plan_id,
-    read_manifest,
-    settled_rows,
-)
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
 from mqdlq.ledger.reading.run_messages import AttemptCount, RunCounts
-from mqdlq.ledger.tables import Ending, Look, RecordedVerdict, Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import Decision, Ending
+from mqdlq.ledger.tables import Look, Run, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, Trait, Verdict
-from mqdlq.reading.report.records import Account, FailedRule, PlanFacts, RuleRow, RunReading
 from mqdlq.rules import check
 from mqdlq.words import count, moment, numbers
 
-_HOW: Final = ["outcome", "rule", "action", "target_q", "target_q_mgr"]
 SNAPSHOT_UNREADABLE: Final = "the snapshot cannot be read"
 
 
@@ -58,33 +45,34 @@ Cell = tuple[int, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """The plan of a run; `accepted_at` is None where it was evaluated and never accepted."""
+
+    plan_id: str
+    plan_hash: str
+    accepted_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
-    """The facts a report is made from, except the messages; `rules` are by ordinal.
+    """What is known of a run except its messages; all is empty if the ledger has no such run.
 
     `settled` counts the settled messages by ending: as the run booked them or, before it did, as
-    the earlier runs did. `manifest` is None if the snapshot cannot be read.
+    the earlier runs did. `rules` are by ordinal. `manifest` is None if the snapshot cannot be read,
+    and `troubles` say what could not. `look` is the queue when the run looked for work. `attempted`
+    is when the first and the last attempt were made; each is recorded before its unit begins.
     """
 
-    run: Run | None
-    snapshot: TakenSnapshot | None
-    plan: PlanFacts | None
-    sighting: Sighting | None
-    settled: Mapping[Ending, int]
-    rules: Mapping[int, WrittenRule]
-    manifest: SnapshotManifest | None
-    troubles: tuple[str, ...]
+    run: Run | None = None
+    snapshot: TakenSnapshot | None = None
+    plan: PlanFacts | None = None
+    sighting: Sighting | None = None
+    settled: Mapping[Ending, int] = field(default_factory=dict)
+    rules: Mapping[int, WrittenRule] = field(default_factory=dict)
+    manifest: lake.SnapshotManifest | None = None
+    troubles: tuple[str, ...] = ()
     look: Look | None = None
-    """The state of the queue when the run looked for work."""
-    since: SinceSnapshot = field(default_factory=SinceSnapshot)
-    """Later outcomes: a message that a later run settled does not need attention any more."""
-
-    @property
-    def settled_at(self) -> datetime | None:
-        """When the run settled its messages by its last browse, None if it has not."""
-        return self.sighting.at if self.sighting else None
-
     attempted: tuple[datetime, datetime] | None = None
-    """When the first and the last attempt were made; each is recorded before its unit begins."""
 
     def placed(self, cell: Cell) -> tuple[int, str, str, str, int, str]:
         written = self.rules.get(cell[0], NO_RULE)
@@ -99,13 +87,18 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
     """Read a run; data missing in the lake is reported in `troubles` and raises no error."""
     run = ledger.runs.get(run_id)
     if run is None:
-        return Sources(None, None, None, None, {}, {}, None, ())
-    snapshot = ledger.snapshots.of_run(run_id)
-    manifest, troubles = _manifest(snapshot)
+        return Sources()
+    snapshot, manifest = ledger.snapshots.of_run(run_id), None
+    troubles: tuple[str, ...] = ()
+    if snapshot is not None:
+        try:
+            manifest = lake.read_manifest(snapshot.location)
+        except (LakeError, OSError, ValueError) as error:  # ValueError: not JSON
+            troubles = (f"{SNAPSHOT_UNREADABLE}: {error}",)
     sighting = ledger.accounts.of_run(run_id)
     settled: Mapping[Ending, int] = ledger.settled.outcomes(run_id)
-    if manifest is not None and not settled and not sighting and not run.named:
-        settled = _settled_before(manifest, snapshot)
+    if snapshot and manifest and manifest.settled and not (settled or sighting or run.named):
+        settled = _settled_before(snapshot)
     return Sources(
         run=run,
         snapshot=snapshot,
@@ -138,21 +131,18 @@ def written_rules(text: str) -> dict[int, WrittenRule]:
     return written
 
 
-def _settled_before(
-    manifest: SnapshotManifest, snapshot: TakenSnapshot | None
-) -> Mapping[Ending, int]:
-    if snapshot is None or not manifest.settled:
-        return {}
+def _settled_before(snapshot: TakenSnapshot) -> Mapping[Ending, int]:
+    how = [one.name for one in fields(Ending)]
     try:
-        batches = list(settled_rows(snapshot.location, _HOW))
+        batches = list(lake.settled_rows(snapshot.location, how))
     except (LakeError, OSError):
         return {}
-    rows = pa.Table.from_batches(batches).group_by(_HOW).aggregate([([], "count_all")])
-    counts = rows["count_all"].to_pylist()
-    return {
-        Ending(**row | {"outcome": Outcome(row["outcome"])}): number
-        for row, number in zip(rows.select(_HOW).to_pylist(), counts, strict=True)
-    }
+    rows = pa.Table.from_batches(batches).group_by(how).aggregate([([], "count_all")])
+    found = {}
+    for row in rows.to_pylist():
+        number = row.pop("count_all")
+        found[Ending(**row | {"outcome": Outcome(row["outcome"])})] = number
+    return found
 
 
 def _plan(
@@ -164,22 +154,12 @@ def _plan(
         return PlanFacts(row.plan_id, row.plan_hash, row.accepted_at)
     if snapshot is None:
         return None
-    identifier = plan_id(snapshot.snapshot_id, run.rules_digest)
+    identifier = lake.plan_id(snapshot.snapshot_id, run.rules_digest)
     try:
-        found = find_plan(plan_directory(lake_root, identifier))
+        found = lake.find_plan(lake.plan_directory(lake_root, identifier))
     except (LakeError, OSError):
         return None
     return None if found is None else PlanFacts(identifier, found.plan_hash, None)
-
-
-def _manifest(snapshot: TakenSnapshot | None) -> tuple[SnapshotManifest | None, tuple[str, ...]]:
-    """Return a snapshot's manifest, or what is wrong with it."""
-    if snapshot is None:
-        return None, ()
-    try:
-        return read_manifest(snapshot.location), ()
-    except (LakeError, OSError, ValueError) as error:  # ValueError: not JSON
-        return None, (f"{SNAPSHOT_UNREADABLE}: {error}",)
 
 
 # What the rules did: outcomes by rule, attempts that all failed, and attempts over time.
@@ -188,6 +168,34 @@ _MOST_REASONS: Final = 3
 
 BINS: Final = 60
 """The number of equal periods into which the time of a run is divided."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTarget(Decision):
+    """A rule with its action on a target; `line` and `text` are the table's own."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow(RuleTarget):
+    """How many messages a rule's action on a target ended in one outcome."""
+
+    outcome: Outcome
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRule(RuleTarget):
+    """A rule that no outcome belongs to, because all its attempts on a target failed.
+
+    `reasons` counts the attempts by the reason code of their failure, 0 if there is none.
+    """
+
+    messages: int
+    attempts: int
+    reasons: Mapping[int, int]
 
 
 def rule_rows(counted: Mapping[Ending, int], sources: Sources) -> tuple[RuleRow, ...]:
@@ -208,28 +216,24 @@ def rule_rows(counted: Mapping[Ending, int], sources: Sources) -> tuple[RuleRow,
 
 def failed_rules(
     tried: Sequence[AttemptCount], rows: Sequence[RuleRow], sources: Sources, ledger: Ledger
-) -> tuple[FailedRule, ...]:
-    """Return the rules and targets whose attempts all failed and that `rows` do not list."""
+) -> Iterator[FailedRule]:
+    """Yield the rules and targets whose attempts all failed and that `rows` do not list."""
     if sources.run is None:
-        return ()
+        return
     listed = {(row.rule, row.action, row.target_q, row.target_q_mgr) for row in rows}
     reasons: dict[Cell, Counter[int]] = {}
-    has_other = set()
     for one in tried:
         cell = (one.rule, one.action, one.target_q, one.target_q_mgr)
         reasons.setdefault(cell, Counter())[one.reason] += one.attempts
         if one.state is not AttemptState.FAILED:
-            has_other.add(cell)
-    count_tried, run_id = ledger.run_messages.count_tried, sources.run.run_id
-    return tuple(
-        FailedRule(
+            listed.add(cell)
+    for cell in sorted(reasons.keys() - listed):
+        yield FailedRule(
             *sources.placed(cell),
-            messages=count_tried(run_id, cell[0], *cell[2:]),
+            messages=ledger.run_messages.count_tried(sources.run.run_id, cell[0], *cell[2:]),
             attempts=reasons[cell].total(),
             reasons=dict(reasons[cell].most_common()),
         )
-        for cell in sorted(reasons.keys() - has_other - listed)
-    )
 
 
 def failed_in_words(rule: FailedRule) -> str:
@@ -239,7 +243,7 @@ def failed_in_words(rule: FailedRule) -> str:
     return f"{made} failed" + (f": {why}" if why else "")
 
 
-def _over_time(
+def over_time(
     tried: Iterable[AttemptCount], span: tuple[datetime, datetime] | None
 ) -> tuple[AttemptCount, ...]:
     """Add up attempts by rule, target, state and period, lane by lane; each from its beginning.
@@ -265,8 +269,36 @@ _ON_THE_QUEUE: Final = Outcome.having(Trait.STAYS)
 _PERHAPS_ON_THE_QUEUE: Final = frozenset(Outcome) - _ON_THE_QUEUE - DEPARTED
 
 
-def is_untouched(sources: Sources, counts: RunCounts) -> bool:
-    return not (sources.attempted or counts.booked or sources.sighting)
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The account of a run: the messages of the snapshot against the outcomes.
+
+    `differences` say in words what does not add up. An account without differences adds up.
+    `settled` messages kept the outcome of an earlier run.
+    `not_selected` messages are not among the outcomes: the run was for named messages, and these
+    were not named.
+    """
+
+    messages: int
+    outcomes: Mapping[Outcome, int]
+    last_browse: Sighting | None
+    differences: tuple[str, ...]
+    settled: int = 0
+    not_selected: int = 0
+
+    @property
+    def selected(self) -> int:
+        return self.messages - self.not_selected
+
+    @property
+    def booked(self) -> int:
+        """How many messages are accounted for."""
+        return sum(self.outcomes.values()) + self.not_selected
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every message is accounted for, and the queue agrees."""
+        return not self.differences
 
 
 def account_of(sources: Sources, counts: RunCounts, missing: Sequence[int]) -> Account | None:
@@ -278,16 +310,13 @@ def account_of(sources: Sources, counts: RunCounts, missing: Sequence[int]) -> A
     """
     if sources.snapshot is None:
         return None
-    booked = counts.outcomes
-    for settled, number in sources.settled.items():
-        booked[settled.outcome] += number
+    booked = booked_outcomes(sources, counts)
     total = sources.snapshot.messages
     if sources.is_for_named and not sources.settled and sources.manifest is not None:
         # It broke off before it booked them.
         booked[Outcome.NOT_SELECTED] = total - (counts.listed or len(missing))
     not_selected = booked[Outcome.NOT_SELECTED]
-    which = numbers(missing)
-    differences = [*_sum_differences(total, booked.total(), which)]
+    differences = [*_sum_differences(total, booked.total(), numbers(missing))]
     if total:
         differences.extend(_browse_differences(booked, sources.sighting))
     return Account(
@@ -300,6 +329,14 @@ def account_of(sources: Sources, counts: RunCounts, missing: Sequence[int]) -> A
         settled=sum(sources.settled.values()) - not_selected if sources.settled else 0,
         not_selected=not_selected,
     )
+
+
+def booked_outcomes(sources: Sources, counts: RunCounts) -> Counter[Outcome]:
+    """Count the outcomes of the run's own messages and of the settled ones."""
+    booked = counts.outcomes
+    for how, number in sources.settled.items():
+        booked[how.outcome] += number
+    return booked
 
 
 def _sum_differences(total: int, booked: int, missing: str) -> Iterator[str]:
@@ -316,12 +353,9 @@ def _browse_differences(booked: Counter[Outcome], sighting: Sighting | None) -> 
         yield "the queue was not browsed again, so nothing is proven"
         return
     if sighting.returned:
-        are = (
-            "message booked as departed is"
-            if sighting.returned == 1
-            else ("messages booked as departed are")
-        )
-        yield f"{sighting.returned:,} {are} on the queue"
+        messages = "message" if sighting.returned == 1 else "messages"
+        are = "is" if sighting.returned == 1 else "are"
+        yield f"{sighting.returned:,} {messages} booked as departed {are} on the queue"
     expected = sum(booked[outcome] for outcome in _ON_THE_QUEUE)
     at_most = expected + sum(booked[outcome] for outcome in _PERHAPS_ON_THE_QUEUE)
     if not expected <= sighting.seen <= at_most:
@@ -331,40 +365,47 @@ def _browse_differences(booked: Counter[Outcome], sighting: Sighting | None) -> 
         )
 
 
-Judgement = tuple[Verdict, str, str]
-"""Verdict, headline, and why a run failed ("" where it did not)."""
-
-
 def judge(
     sources: Sources,
     counts: RunCounts,
     account: Account | None,
-    stages: Mapping[str, str],
-    failures: Sequence[Failure] = (),
     *,
+    stages: Mapping[str, str],
+    failures: Sequence[Failure],
     attention: int,
-) -> Judgement:
+) -> tuple[Verdict, str, str]:
     """Judge a run by its stages, its account, and how many messages need attention.
 
-    Only a run whose stages did not fail and whose account adds up is not failed. Where `stages`
-    are not known and no last browse closed the account, it is unfinished.
+    Returns verdict, headline, and why the run failed ("" where it did not). Only a run whose stages
+    did not fail and whose account adds up is not failed. Where `stages` are not known and no last
+    browse closed the account, it is unfinished.
     """
-    failed = [failure.task for failure in failures]
+    at = f" at {failures[0].task}" if failures else ""
     faults = [failure.summary for failure in failures]
     is_open = not faults and not stages and sources.sighting is None
     if sources.run is None:
-        headline = f"The run failed{_at(failed)}; nothing was touched."
-        return Verdict.FAILED, headline, "; ".join(faults or ["the ledger has no such run"])
+        why = "; ".join(faults or ["the ledger has no such run"])
+        return Verdict.FAILED, f"The run failed{at}; nothing was touched.", why
     if not faults and not sources.troubles and _is_empty(sources, stages):
         is_settled = sources.snapshot is None and sources.look is not None and sources.look.depth
-        return Verdict.SETTLED if is_settled else Verdict.EMPTY, _empty(sources), ""
+        verdict = Verdict.SETTLED if is_settled else Verdict.EMPTY
+        return verdict, _empty(sources, sources.run), ""
     if account is None:
-        headline = _without_account(sources, failed, is_open)
+        headline = _without_account(sources, sources.run, at, is_open)
         faults = [*(faults or ["no snapshot was taken"]), *sources.troubles]
     else:
-        headline = _headline(sources, counts, attention, account, failed)
+        number = count(account.selected, "message")
+        of = f" of {account.messages:,} selected" if account.not_selected else ""
+        parts = ", ".join(_parts(sources.run, counts, attention, account))
+        sum_ = "adds up" if account.adds_up else "does not add up"
+        failed = f" The run failed{at}." if failures else ""
+        headline = f"{number}{of}: {parts}. The account {sum_}.{failed}"
         faults = [*faults, *account.differences, *sources.troubles]
-    return _verdict(faults, is_open, attention), headline, "; ".join(faults)
+    if faults:
+        verdict = Verdict.UNFINISHED if is_open else Verdict.FAILED
+    else:
+        verdict = Verdict.ATTENTION if attention else Verdict.OK
+    return verdict, headline, "; ".join(faults)
 
 
 def _is_empty(sources: Sources, stages: Mapping[str, str]) -> bool:
@@ -374,41 +415,36 @@ def _is_empty(sources: Sources, stages: Mapping[str, str]) -> bool:
     return not sources.snapshot.messages
 
 
-def _verdict(faults: list[str], is_open: bool, attention: int) -> Verdict:
-    if faults:
-        return Verdict.UNFINISHED if is_open else Verdict.FAILED
-    return Verdict.ATTENTION if attention else Verdict.OK
+def _empty(sources: Sources, run: Run) -> str:
+    look, snapshot = sources.look, sources.snapshot
+    if look is not None and look.why and not look.is_work:
+        return look.why
+    depth, at = 0, snapshot.taken_at if snapshot is not None else run.started_at
+    if snapshot is None and look is not None:
+        depth, at = look.depth, look.at
+    if depth:
+        settled = f"{count(depth, 'message')} on the queue, all settled by earlier runs"
+        return f"Nothing new: {settled}; last checked {moment(at)}."
+    return f"Queue empty, last checked {moment(at)}."
 
 
-def _without_account(sources: Sources, failed: list[str], is_open: bool) -> str:
-    if sources.snapshot is not None and sources.run is not None:
-        messages = count(len(sources.run.message_keys) or sources.snapshot.messages, "message")
-        return f"The run ended{_at(failed)}: none of {messages} was acted on; nothing was touched."
+def _without_account(sources: Sources, run: Run, at: str, is_open: bool) -> str:
+    if sources.snapshot is not None:
+        messages = count(len(run.message_keys) or sources.snapshot.messages, "message")
+        return f"The run ended{at}: none of {messages} was acted on; nothing was touched."
     if is_open:
         return "No snapshot was taken: the queue was empty, or the run did not get that far."
-    return f"The run ended{_at(failed)} before it took a snapshot; nothing was touched."
+    return f"The run ended{at} before it took a snapshot; nothing was touched."
 
 
-def _headline(
-    sources: Sources, counts: RunCounts, attention: int, account: Account, failed: list[str]
-) -> str:
-    parts = ", ".join(_parts(sources, counts, attention, account))
-    sum_ = "adds up" if account.adds_up else "does not add up"
-    stages = f" The run failed{_at(failed)}." if failed else ""
-    number = count(account.selected, "message")
-    of = f" of {account.messages:,} selected" if account.not_selected else ""
-    return f"{number}{of}: {parts}. The account {sum_}.{stages}"
-
-
-def _parts(sources: Sources, counts: RunCounts, attention: int, account: Account) -> Iterator[str]:
+def _parts(run: Run, counts: RunCounts, attention: int, account: Account) -> Iterator[str]:
     """Yield the parts of the sum that an operator cares about; they add up to the snapshot."""
     handled = sum(n for outcome, n in account.outcomes.items() if Trait.SUCCEEDED in outcome.traits)
-    is_dry_run = sources.run is not None and sources.run.dry_run
-    if handled or not is_dry_run:
+    if handled or not run.dry_run:
         yield f"{handled:,} handled"
     if attention:
         yield f"{attention:,} {'needs' if attention == 1 else 'need'} attention"
-    if is_dry_run:
+    if run.dry_run:
         left = counts.only_dry_run[Action.IGNORE]
         yield f"{counts.only_dry_run.total() - left:,} would be acted on"
         if left:
@@ -418,75 +454,3 @@ def _parts(sources: Sources, counts: RunCounts, attention: int, account: Account
             yield f"{number:,} {outcome.words}"
     if account.booked < account.messages:
         yield f"{account.messages - account.booked:,} without an outcome"
-
-
-def _empty(sources: Sources) -> str:
-    assert sources.run is not None  # noqa: S101 (the caller has looked)
-    if sources.snapshot is None and sources.look is not None:
-        depth, at = sources.look.depth, sources.look.at
-    else:
-        depth = 0
-        at = sources.snapshot.taken_at if sources.snapshot else sources.run.started_at
-    if sources.look is not None and sources.look.why and not sources.look.is_work:
-        return sources.look.why
-    if depth:
-        settled = f"{count(depth, 'message')} on the queue, all settled by earlier runs"
-        return f"Nothing new: {settled}; last checked {moment(at)}."
-    return f"Queue empty, last checked {moment(at)}."
-
-
-def _at(failed: list[str]) -> str:
-    return f" at {failed[0]}" if failed else ""
-
-
-def failures_behind(
-    recorded: RecordedVerdict | None, failures: Iterable[tuple[datetime, Failure]]
-) -> list[tuple[datetime, Failure]]:
-    """Return the failures that the recorded verdict names; all of them without a verdict.
-
-    A task that failed and then succeeded is not behind it.
-    """
-    return [(at, one) for at, one in failures if recorded is None or one.summary in recorded.why]
-
-
-def read_run(
-    run_id: str,
-    sources: Sources,
-    counts: RunCounts,
-    judgement: Judgement,
-    account: Account | None,
-    *,
-    ledger: Ledger,
-) -> RunReading:
-    """Read what report and page say alike of a run; no message is read one by one."""
-    verdict, headline, why = judgement
-    tried = ledger.run_messages.tried(run_id)
-    rules = rule_rows(counts.booked, sources)
-    states: Counter[AttemptState] = Counter()
-    for one in tried:
-        states[one.state] += one.attempts
-    return RunReading(
-        verdict=verdict,
-        headline=headline,
-        why=why,
-        account=account,
-        rules=rules,
-        failed_rules=failed_rules(tried, rules, sources, ledger),
-        learned=tuple(ledger.outcomes.learned_counts(run_id)),
-        timeline=_over_time(tried, sources.attempted),
-        attempts={state: states[state] for state in AttemptState if states[state]},
-        ramps=ramp_rows(sources.run, ledger, sources.settled_at),
-        returns=return_rows(sources.run, ledger),
-        repairs=repair_rows(sources.run, ledger),
-        evidence=tuple(ledger.evidence.of_run(run_id)),
-    )
-
-
-def control_lines(run: RunReading) -> list[tuple[str, list[str]]]:
-    """Return what a report says of the controls of a run: the title and lines of each section."""
-    return [
-        ("Came back", [return_in_words(row) for row in run.returns]),
-        ("Ramps and breakers", [ramp_in_words(row) for row in run.ramps]),
-        ("Repairs", [repair_in_words(row) for row in run.repairs]),
-        ("Evidence", [evidence_in_words(one) for one in run.evidence]),
-    ]

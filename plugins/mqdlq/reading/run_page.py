@@ -1,98 +1,18 @@
-"""A run as its page shows it: its summary, and its plan beside the run before and the outcomes."""
+"""The plan of a run by rule, action and target, beside the run before and the outcomes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final
 
 from mqdlq.errors import LakeError
-from mqdlq.failures import Failure
 from mqdlq.lake import PlanDescription, find_plan, plan_directory
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.run_messages import RunCounts
-from mqdlq.model import Action, Outcome, Trait, Verdict
-from mqdlq.reading.filters import RowFilter
-from mqdlq.reading.report.records import RuleTarget, RunReading
-from mqdlq.reading.run import (
-    NO_RULE,
-    Cell,
-    Sources,
-    WrittenRule,
-    account_of,
-    failures_behind,
-    judge,
-    read_run,
-    read_sources,
-    written_rules,
-)
-from mqdlq.reading.run_messages import SnapshotMessages
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary(RunReading):
-    """A run as its page shows it.
-
-    With `is_reported`, verdict, headline and reason are those of the run's last report, which
-    knows the states of its tasks; otherwise they follow from the ledger only. `failures` say when
-    and why tasks failed: those behind the verdict, all of them without a report.
-    """
-
-    sources: Sources
-    failures: tuple[tuple[datetime, Failure], ...]
-    is_reported: bool
-    attention: int
-
-
-def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
-    """Summarize a run that the ledger has; data missing in the lake is reported as troubles."""
-    sources = read_sources(run_id, ledger, lake_root)
-    counts = ledger.run_messages.counts(run_id)
-    reported = ledger.accounts.verdict_of(run_id)
-    has_account = reported is None or reported.adds_up is not None
-    missing = _without_outcome(sources, counts, ledger) if has_account else ()
-    account = account_of(sources, counts, missing) if has_account else None
-    attention = _attention(sources, counts)
-    judgement = judge(sources, counts, account, {}, attention=attention)
-    if reported is not None:
-        judgement = Verdict(reported.verdict), reported.headline, reported.why
-    reading = read_run(run_id, sources, counts, judgement, account, ledger=ledger)
-    return RunSummary(
-        **reading.reading(),
-        sources=sources,
-        failures=tuple(failures_behind(reported, ledger.runs.failures(run_id))),
-        is_reported=reported is not None,
-        attention=attention,
-    )
-
-
-def _without_outcome(sources: Sources, counts: RunCounts, ledger: Ledger) -> Sequence[int]:
-    """Return the browse_seqs of the messages without an outcome, as far as they can be read."""
-    if sources.run is None or sources.snapshot is None:
-        return ()
-    if counts.listed:
-        return ledger.run_messages.unbooked(sources.run.run_id) if counts.unbooked else ()
-    if sources.manifest is None:
-        return ()
-    try:
-        snapshot = SnapshotMessages(sources.snapshot.location, sources.manifest)
-        return snapshot.full_rows(RowFilter(), sources.run.named)
-    except (LakeError, OSError):
-        return ()
-
-
-def _attention(sources: Sources, counts: RunCounts) -> int:
-    booked = counts.outcomes
-    for how, number in sources.settled.items():
-        booked[how.outcome] += number
-    known = counts.known_since
-    open_ones = Outcome.having(Trait.NEEDS_ATTENTION)
-    return sum(booked[one] - known[one] for one in open_ones) - counts.only_dry_run.total()
-
-
-# The plan by rule, action and target.
+from mqdlq.model import Action, Outcome
+from mqdlq.reading.report.building import RunReading
+from mqdlq.reading.run import NO_RULE, Cell, RuleTarget, Sources, WrittenRule, written_rules
 
 MANY_TARGETS: Final = "*"
 """The target in a plan's description if a rule has too many targets to count each."""
@@ -141,7 +61,7 @@ class PlanMatrix:
         return tuple(row for row in self.rows if row.action == Action.DISCARD)
 
 
-def plan_matrix(summary: RunSummary, ledger: Ledger, lake_root: str) -> PlanMatrix:
+def plan_matrix(summary: RunReading, ledger: Ledger, lake_root: str) -> PlanMatrix:
     """Return the matrix of a run's plan; without a plan, only what the rules did."""
     sources = summary.sources
     description, trouble = _description(sources, lake_root)

@@ -27,10 +27,9 @@ from mqdlq.reading.fleet import (
     HandlerFiles,
     QueueState,
     read_fleet,
-    sum_up,
 )
 from mqdlq.reading.report.building import read_report
-from mqdlq.reading.report.records import MessageGroup
+from mqdlq.reading.report.groups import MessageGroup
 from mqdlq.stages.older_ledger import find_lost_work
 from mqdlq.tools.acting import Sources
 from mqdlq.web.access import HandlerDep, PersonDep, ReadableHandlers
@@ -91,11 +90,11 @@ def choose(
     groups: list[tuple[str | None, list[FleetRow], FleetSummary | None]] = [(None, shown, None)]
     if is_grouped:
         groups = [
-            (name, list(own), sum_up(by_name[name]))
+            (name, list(own), FleetSummary(by_name[name]))
             for name, own in groupby(shown, key=lambda row: row.queue_manager)
         ]
     queue_managers = sorted({row.queue_manager for row in rows} - {""})
-    return FleetPage(groups, sum_up(rows), queue_managers, len(found), page, pages)
+    return FleetPage(groups, FleetSummary(rows), queue_managers, len(found), page, pages)
 
 
 @router.get("/")
@@ -116,7 +115,7 @@ def overview(
     """Show all handlers that the person may read, the most urgent first."""
     now = clock()
     rows = read_fleet(ledger, _FILES.read(), person.readable_among, now)
-    chosen = FleetFilter(q.strip(), state, queue_manager)
+    chosen = FleetFilter(text=q.strip(), state=state, queue_manager=queue_manager)
     return render(
         request,
         "overview/overview.html",

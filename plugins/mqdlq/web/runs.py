@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from mqdlq.airflow.run_ids import possible_dag_run_ids
+from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, RunFacts, RunFilter
 from mqdlq.ledger.tables import Approval, Restoration, Run
@@ -29,7 +30,8 @@ from mqdlq.reading.filters import (
     choice,
 )
 from mqdlq.reading.outcome_files import FORMS, outcome_file
-from mqdlq.reading.report.files import read_ended_report, written_stages
+from mqdlq.reading.report.building import Report, RunReading, summarize_run
+from mqdlq.reading.report.files import failures_behind, read_ended_report, written_stages
 from mqdlq.reading.report.html_report import (
     account_bar,
     lanes,
@@ -37,10 +39,9 @@ from mqdlq.reading.report.html_report import (
     security_policy,
     segments,
 )
-from mqdlq.reading.report.records import Report
 from mqdlq.reading.run import read_sources
 from mqdlq.reading.run_messages import Message, MessageList
-from mqdlq.reading.run_page import PlanMatrix, RunSummary, plan_matrix, summarize_run
+from mqdlq.reading.run_page import PlanMatrix, plan_matrix
 from mqdlq.tools.acting import Sources
 from mqdlq.web.access import AskedHandler, HandlerDep, Person, PersonDep
 from mqdlq.web.acting import open_question
@@ -199,11 +200,12 @@ class RunPage:
     """A recorded run, and how far it is: its passes, leases, and the question about its plan."""
 
     run: Run
-    summary: RunSummary
+    summary: RunReading
     matrix: PlanMatrix
     passes: tuple[datetime, ...]
     leased_until: datetime | None
     approval: Approval | None
+    failures: list[tuple[datetime, Failure]]
 
     @classmethod
     def read(cls, run: Run, sources: Sources) -> RunPage:
@@ -216,6 +218,9 @@ class RunPage:
             passes=tuple(ledger.run_lists.passes(run_id)),
             leased_until=ledger.run_lists.leased_until([run_id], sources.clock()).get(run_id),
             approval=ledger.plans.last_approval(run_id),
+            failures=failures_behind(
+                ledger.accounts.verdict_of(run_id), ledger.runs.failures(run_id)
+            ),
         )
 
     @property
@@ -369,10 +374,10 @@ def page_of_messages(
     messages: MessageList, query: MessageQuery
 ) -> tuple[list[Message], int, tuple[str, ...]]:
     """Return a page of messages, how many fit the filter, and what could not be read."""
-    selection = messages.select(query)
+    found, troubles = messages.select(query)
     start = (query.page - 1) * MESSAGES_TO_A_PAGE
-    rows = messages.rows(selection.browse_seqs[start : start + MESSAGES_TO_A_PAGE])
-    return list(rows), len(selection.browse_seqs), selection.troubles
+    rows = messages.rows(found[start : start + MESSAGES_TO_A_PAGE])
+    return list(rows), len(found), troubles
 
 
 def _show_restoration(request: Request, restoration: Restoration, ledger: Ledger) -> HTMLResponse:
@@ -408,7 +413,7 @@ def run_outcomes(
         raise _no_such_run(sources.handler, run_id)
     of_run = read_sources(run_id, sources.ledger, sources.lake_root)
     messages = MessageList(of_run, sources.ledger)
-    chosen = messages.select(query).browse_seqs
+    chosen, _ = messages.select(query)
     parts = outcome_file(form, run_id, messages, chosen)
     return Download(parts, f"{_UNFIT.sub('-', run_id)}.{form}", FORMS[form].media_type)
 

@@ -32,9 +32,8 @@ from mqdlq.evaluation.spark_conf import submit_conf
 from mqdlq.failures import describe
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import open_ledger
-from mqdlq.reading.report.files import read_ended_report
+from mqdlq.reading.report.files import failures_behind, read_ended_report
 from mqdlq.reading.report.markdown import code
-from mqdlq.reading.run_page import summarize_run
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.slow
@@ -395,8 +394,9 @@ def test_the_error_of_an_earlier_attempt_does_not_count_after_a_later_one(
     _, _, document = handling.report()
     assert (document["failed"], document["why"], document["failures"]) == (False, "", [])
     with open_ledger() as ledger:
-        assert [one.task for _, one in ledger.runs.failures(RUN_ID)] == ["snapshot"]
-        assert summarize_run(RUN_ID, ledger, handling.world.lake_root).failures == ()
+        failures = ledger.runs.failures(RUN_ID)
+        assert [one.task for _, one in failures] == ["snapshot"]
+        assert failures_behind(ledger.accounts.verdict_of(RUN_ID), failures) == []
 
 
 def test_an_unexpected_error_is_named_by_its_class_only() -> None:

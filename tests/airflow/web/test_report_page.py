@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from mqdlq.reading.report.building import Report
 from mqdlq.reading.report.files import read_ended_report
 from mqdlq.reading.report.html_report import security_policy
-from mqdlq.reading.report.records import Report
 from mqdlq.web import runs
 from mqdlq.web.runs import KeptReports
 from tests.support.web.airflow_app import AirflowApp

@@ -15,8 +15,7 @@ from mqdlq.failures import Failure
 from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger.tables import Look, Run, alerts, causes
 from mqdlq.reading.alerts import Alert, alerts_of, lasting_events, start_failure_alerts
-from mqdlq.reading.report.building import read_report
-from mqdlq.reading.report.expiry import expiry_in_words
+from mqdlq.reading.report.building import expiry_in_words, read_report
 from mqdlq.reading.report.files import ReportFiles
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.compact_rows import record_causes

@@ -71,7 +71,7 @@ def test_the_home_shows_the_remaining_messages_and_who_handled_the_others(world:
 
     row = queue.row
     assert (row.attention, row.depth, row.state) == (3, 3, QueueState.ATTENTION)
-    assert row.findings[0].text == (
+    assert row.findings[0][1] == (
         "3 messages need attention. 5 were handled by 2 runs, the last at"
         " 2026-11-21 12:30:00 UTC by admin."
     )
@@ -108,7 +108,7 @@ def test_a_queue_whose_messages_were_all_handled_says_by_whom(world: World) -> N
     (row,) = read_fleet(world.ledger, {}, frozenset, world.clock())
 
     assert (row.state, row.attention, row.depth) == (QueueState.HANDLED, 0, 8)
-    assert row.findings[0].text == "8 were handled at 2026-11-21 12:20:00 UTC by admin."
+    assert row.findings[0][1] == "8 were handled at 2026-11-21 12:20:00 UTC by admin."
 
 
 def test_a_run_for_the_whole_queue_without_a_report_has_settled_what_it_booked(
@@ -121,7 +121,7 @@ def test_a_run_for_the_whole_queue_without_a_report_has_settled_what_it_booked(
     (row,) = read_fleet(world.ledger, {}, frozenset, world.clock())
 
     assert (row.attention, row.depth) == (3, 3)
-    assert row.findings[0].text.startswith(
+    assert row.findings[0][1].startswith(
         "3 messages need attention by the account of 2026-11-21 12:20:00 UTC, 10 min 0 s ago. 5"
     )
 

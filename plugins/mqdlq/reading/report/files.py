@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -18,14 +18,17 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Ending, RecordedVerdict
 from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.building import all_failures, ordered, read_report
-from mqdlq.reading.report.expiry import expiry_in_words
+from mqdlq.reading.report.building import (
+    Report,
+    all_failures,
+    expiry_in_words,
+    ordered,
+    read_report,
+)
 from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.json_report import render_json
 from mqdlq.reading.report.markdown import failure_note, run_note
-from mqdlq.reading.report.records import Report
 from mqdlq.reading.report.text_report import render_text
-from mqdlq.reading.run import failures_behind
 from mqdlq.words import visible
 
 _PRIVATE_FILE: Final = 0o600
@@ -109,7 +112,7 @@ def write_report(
         note=run_note(report, None if airflow is None else Paths(airflow)),
         adds_up=report.account is None or report.account.adds_up or not closed,
         oldest_left=report.oldest_left,
-        expiring=expiry_in_words(report.expiry) if report.expiry is not None else "",
+        expiring=expiry_in_words(report.expiry),
         expires_anew=report.expiry is not None and report.expiry.new > 0,
         breakers=tuple(ramp_in_words(row) for row in report.ramps if row.is_open),
         reasons=_reasons(report),
@@ -137,7 +140,7 @@ def describe_unreported(
 
 
 def _record_verdict(report: Report, ledger: Ledger) -> None:
-    account, resolution = report.account, report.resolution
+    account, resolution = report.account, report.resolution or {}
     verdict = RecordedVerdict(
         verdict=report.verdict,
         headline=report.headline,
@@ -145,8 +148,8 @@ def _record_verdict(report: Report, ledger: Ledger) -> None:
         messages=account.messages if account is not None else None,
         adds_up=account.adds_up if account is not None else None,
         attention=report.needs_attention,
-        resolution_median_s=resolution.median_s if resolution is not None else None,
-        resolution_p90_s=resolution.p90_s if resolution is not None else None,
+        resolution_median_s=resolution.get("median_s"),
+        resolution_p90_s=resolution.get("p90_s"),
         at=report.written_at,
     )
     outcomes: Counter[Ending] = Counter()
@@ -159,9 +162,9 @@ def _record_verdict(report: Report, ledger: Ledger) -> None:
 def _reasons(report: Report) -> Counter[int]:
     counted: Counter[int] = Counter()
     for group in report.causes:
-        counted[group.reason] += group.messages
-    if report.snapshot is not None and not report.troubles:
-        counted[0] += report.snapshot.messages - counted.total()
+        counted[group.cause.reason] += group.messages
+    if report.sources.snapshot is not None and not report.sources.troubles:
+        counted[0] += report.sources.snapshot.messages - counted.total()
     return +counted
 
 
@@ -201,10 +204,17 @@ def read_ended_report(run_id: str, *, ledger: Ledger, lake_root: str, now: datet
     report = read_report(
         run_id, ledger=ledger, lake_root=lake_root, stages=stages, failures=failures, now=now
     )
-    if stages or recorded is None:
-        return report
-    verdict = Verdict(recorded.verdict)
-    return replace(report, verdict=verdict, headline=recorded.headline, why=recorded.why)
+    return report if stages or recorded is None else report.as_reported(recorded)
+
+
+def failures_behind(
+    recorded: RecordedVerdict | None, failures: Iterable[tuple[datetime, Failure]]
+) -> list[tuple[datetime, Failure]]:
+    """Return the failures that the recorded verdict names; all of them without a verdict.
+
+    A task that failed and then succeeded is not behind it.
+    """
+    return [(at, one) for at, one in failures if recorded is None or one.summary in recorded.why]
 
 
 def latest_run_id(ledger: Ledger) -> str | None:

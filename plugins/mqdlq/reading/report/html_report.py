@@ -31,9 +31,9 @@ from mqdlq.ledger.reading.run_messages import AttemptCount
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.reading import run
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report import commands, expiry, needs_attention
-from mqdlq.reading.report.records import Account, Report, RuleRow
-from mqdlq.reading.run import BINS, control_lines
+from mqdlq.reading.report import building, groups
+from mqdlq.reading.report.building import Report, control_lines
+from mqdlq.reading.run import BINS, Account, RuleRow
 from mqdlq.words import VERDICTS
 
 WIDTH: Final = 1000.0
@@ -182,8 +182,9 @@ def component_environment(*directories: Path) -> Environment:
         "return_in_words": return_in_words,
     }
     environment.globals |= {
-        "act_address": commands.act_address,
+        "act_address": groups.act_address,
         "classes": words.CLASSES,
+        "cause_in_words": words.cause_in_words,
         "period": words.period,
         "place": words.place,
         "destination_of": words.destination_of,
@@ -191,14 +192,14 @@ def component_environment(*directories: Path) -> Environment:
         "count": words.count,
         "not_selected": words.not_selected,
         "untouched_in_words": words.untouched_in_words,
-        "expiry_in_words": expiry.expiry_in_words,
-        "expired_in_words": expiry.expired_in_words,
+        "expiry_in_words": building.expiry_in_words,
+        "expired_in_words": building.expired_in_words,
         "learned_in_words": words.learned_in_words,
         "failed_in_words": run.failed_in_words,
         "states": words.STATES,
-        "origin_in_words": needs_attention.origin_in_words,
-        "tried_in_words": needs_attention.tried_in_words,
-        "destination_in_words": needs_attention.destination_in_words,
+        "origin_in_words": groups.origin_in_words,
+        "tried_in_words": groups.tried_in_words,
+        "destination_in_words": groups.destination_in_words,
         "segments": segments,
         "rule_bar": rule_bar,
         "half": HALF,

@@ -1,13 +1,13 @@
 """Render a report as JSON for programs, a document of a fixed structure.
 
-The keys are those of the records (`mqdlq.reading.report.records`), with `format`, `version`
-and `failed` before them: `verdict` (ok, empty, settled, attention, unfinished, failed), `headline`,
-`why`, `run`, `stages` (name to state), `failures`, `troubles`, `snapshot`, `plan`, `account` (with
-`booked` and `adds_up`), `rules`, `failed_rules`, `causes`, `needs_attention` (a number),
-`attention_groups`, `attention_messages`, `without_outcome` (a number), `unaccounted_groups`,
-`unaccounted`, `more`, `learned`, `timeline`, `attempts` (state to number), `oldest_left`,
-`written_at`, `resolution`, `expiry`, `ramps`, `returns`, `repairs`, `evidence`. Times are ISO 8601
-in UTC; outcomes, actions, states and phases are the ledger's values; an unknown value is null or
+The keys are those in `KEYS`, with `format`, `version` and `failed` before them: `verdict` (ok,
+empty, settled, attention, unfinished, failed), `headline`, `why`, `run`, `stages` (name to state),
+`failures`, `troubles`, `snapshot`, `plan`, `account` (with `booked` and `adds_up`), `rules`,
+`failed_rules`, `causes`, `needs_attention` (a number), `attention_groups`, `attention_messages`,
+`without_outcome` (a number), `unaccounted_groups`, `unaccounted`, `more`, `learned`, `timeline`,
+`attempts` (state to number), `oldest_left`, `written_at`, `resolution`, `expiry`, `ramps`,
+`returns`, `repairs`, `evidence`. Times are ISO 8601 in UTC; outcomes, actions, states and phases
+are the ledger's values; an unknown value is null or
 "". A new key may appear within a version; no key changes its meaning.
 `attention_messages` and `unaccounted` list at most 1,000 messages in the same trouble, and 10,000
 in all; the groups count all of them.
@@ -25,16 +25,14 @@ from datetime import datetime
 from io import StringIO
 from typing import Any, Final
 
+from mqdlq.causes import CountedCause
 from mqdlq.ledger.reading.run_messages import AttemptCount
 from mqdlq.ledger.tables import Run, Sighting, TakenSnapshot
-from mqdlq.reading.report.records import (
-    FailedRule,
-    MessageGroup,
-    MessageRow,
-    Report,
-    RuleRow,
-    Tried,
-)
+from mqdlq.reading.report.building import Expiry, Report
+from mqdlq.reading.report.groups import MessageGroup
+from mqdlq.reading.run import Account, FailedRule, RuleRow
+from mqdlq.reading.run_messages import Message, Tried
+from mqdlq.words import cause_in_words
 
 FORMAT = "mqdlq-report"
 VERSION = 4
@@ -61,16 +59,38 @@ RUN: Final[Mapping[str, Any]] = {
 _RULE: Final = ("rule", "line", "text", "action", "target_q", "target_q_mgr")
 
 KEYS: Final[Mapping[type, Sequence[str]]] = {
-    Report: [one.name for one in fields(Report) if one.name not in {"run_id", "ended_at"}],
+    Report: (
+        *("verdict", "headline", "why", "account", "rules", "failed_rules", "learned", "timeline"),
+        *("attempts", "ramps", "returns", "repairs", "evidence", "run", "stages", "failures"),
+        *("troubles", "snapshot", "plan", "causes", "needs_attention", "attention_groups"),
+        *("attention_messages", "without_outcome", "unaccounted_groups", "unaccounted", "more"),
+        *("oldest_left", "written_at", "resolution", "expiry"),
+    ),
     Run: [name for name in RUN if name != "ended_at"],
+    Account: (
+        *("messages", "outcomes", "last_browse", "differences", "settled", "not_selected"),
+        *("booked", "adds_up"),
+    ),
     Sighting: ("depth", "seen", "returned", "arrived", "at"),
     RuleRow: (*_RULE, "outcome", "messages"),
     FailedRule: (*_RULE, "messages", "attempts", "reasons"),
+    CountedCause: (
+        *("cause_id", "reason", "reason_text", "meaning", "kind", "dest_q_name"),
+        *("dest_q_mgr_name", "queues", "messages", "outcomes", "first_at", "last_at"),
+    ),
+    Message: (
+        *("browse_seq", "message_key", "msg_id", "cls", "problem", "reason", "dest_q_name"),
+        *("dest_q_mgr_name", "dead_lettered_at", "since", "put_appl_name", "user_identifier"),
+        *("format", "total_length", "outcome", "reason_text", "cause", "cause_id", "why"),
+        *("why_code", "next_step", "tried", "command"),
+    ),
+    MessageGroup: (*("first", "messages", "browse_seqs", "rows", "tried", "is_mixed", "command"),),
     Tried: ("rule", "line", *_RULE[3:], "state", "reason", "reason_text", "at"),
     AttemptCount: ("at", "rule", *_RULE[3:], "state", "reason", "attempts"),
     TakenSnapshot: ("snapshot_id", "location", "messages", "taken_at"),
+    Expiry: ("until", "has_schedule", "messages", "first_at", "causes", "expired", "new"),
 }
-"""The keys of the records that have more fields, or have them in another order."""
+"""The keys of the records that have other fields, or have them in another order."""
 
 _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that JSON does not escape: C1 controls, and controls of the text direction."""
@@ -78,11 +98,13 @@ _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u
 
 def render_json(report: Report) -> str:
     """Return the document as text, in which no character acts on a terminal."""
-    document = {"format": FORMAT, "version": VERSION, "failed": report.failed, **_shallow(report)}
-    document["run"] = _run(report)
-    if report.account is not None:
-        account = {"booked": report.account.booked, "adds_up": report.account.adds_up}
-        document["account"] = {**_shallow(report.account), **account}
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "failed": report.failed,
+        **_shallow(report, report.sources),
+        "run": _run(report),
+    }
     # Piece by piece: a deep copy of thousands of messages takes much more.
     encoder = json.JSONEncoder(indent=2, ensure_ascii=False, default=_plain)
     text = StringIO()
@@ -98,7 +120,7 @@ def _run(report: Report) -> dict[str, Any]:
     return {**{name: found[name] for name in RUN}, "duration_s": report.duration_s}
 
 
-def render_row(row: MessageRow) -> str:
+def render_row(row: Message) -> str:
     """Return one message as one line of JSON, with the keys that it has in the document."""
     return _harmless(json.dumps(row, ensure_ascii=False, default=_plain))
 
@@ -107,13 +129,18 @@ def _harmless(text: str) -> str:
     return text if text.isprintable() else _ACTING.sub(_escaped, text)
 
 
-def _shallow(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in keys_of(type(record))}
-
-
 def keys_of(record: type[Any]) -> Sequence[str]:
-    """Return the names of the fields that the document has of a record."""
+    """Return the names of the values that the document has of a record."""
     return KEYS.get(record) or [field.name for field in fields(record)]
+
+
+def _shallow(record: Any, *others: Any) -> dict[str, Any]:
+    """Return the values of a record by key; the first of these that has a name gives its value."""
+    found = {}
+    for name in keys_of(type(record)):
+        of = next(one for one in (record, *others) if hasattr(one, name))
+        found[name] = getattr(of, name)
+    return found
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -121,10 +148,24 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, MessageGroup):  # its rows are among the listed messages
-        return {**_shallow(value), "rows": len(value.rows)}
-    if is_dataclass(value):
-        return _shallow(value)
+    match value:
+        case datetime():
+            return value.isoformat()
+        case MessageGroup():  # its rows are among the listed messages
+            return _shallow(value) | {"rows": len(value.rows)}
+        case CountedCause():
+            return _shallow(value, value.cause) | {"queues": value.queues or 0}
+        case Expiry():
+            return _shallow(value) | {"causes": list(map(_expiring, value.causes))}
+        case _ if is_dataclass(value):
+            return _shallow(value)
     raise TypeError(f"a report holds no {type(value).__name__}")
+
+
+def _expiring(one: CountedCause) -> dict[str, Any]:
+    return {
+        "cause_id": one.cause.cause_id,
+        "cause": cause_in_words(one.cause, one.queues),
+        "messages": one.messages,
+        "first_at": one.first_at,
+    }

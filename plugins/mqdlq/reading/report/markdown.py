@@ -13,7 +13,7 @@ from typing import Final
 from mqdlq.failures import Failure
 from mqdlq.model import Verdict
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.building import Report
 from mqdlq.words import VERDICTS, count, visible
 
 MOST: Final = 200

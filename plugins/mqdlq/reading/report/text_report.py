@@ -15,27 +15,22 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mqdlq.causes import CountedCause
 from mqdlq.model import AttemptState, MessageClass, Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.commands import text_command
-from mqdlq.reading.report.expiry import expired_in_words, expiry_in_words
-from mqdlq.reading.report.needs_attention import (
-    destination_in_words,
-    origin_in_words,
-    tried_in_words,
-)
-from mqdlq.reading.report.records import (
-    Account,
-    CauseGroup,
+from mqdlq.reading.report import groups as grouped
+from mqdlq.reading.report.building import (
     Expiry,
-    FailedRule,
-    MessageGroup,
     Report,
-    RuleRow,
+    control_lines,
+    expired_in_words,
+    expiry_in_words,
 )
-from mqdlq.reading.run import control_lines, failed_in_words
+from mqdlq.reading.report.groups import MessageGroup, destination_in_words
+from mqdlq.reading.run import Account, FailedRule, RuleRow, failed_in_words
 from mqdlq.words import (
     NO_OUTCOME,
+    cause_in_words,
     count,
     destination_of,
     learned_in_words,
@@ -143,8 +138,8 @@ def _facts(report: Report, paths: Paths | None) -> Table:
     if report.account is not None and report.account.messages:
         for label, line in _account(report.account):
             facts.add_row(label, Text(line))
-    elif report.account is None and report.snapshot is not None:
-        facts.add_row("Account", Text(untouched_in_words(report.snapshot.messages)))
+    elif report.account is None and report.sources.snapshot is not None:
+        facts.add_row("Account", Text(untouched_in_words(report.sources.snapshot.messages)))
     return facts
 
 
@@ -157,7 +152,7 @@ def _expiry(expiry: Expiry | None) -> Iterator[RenderableType]:
         yield from (Padding(Text(words), (0, 0, 0, 2)) for words in said)
     for one in expiry.causes[:_MOST_CAUSES]:
         first = f"the first at {moment(one.first_at)}"
-        words = f"{one.messages:>5,}  {one.cause}: {first}"
+        words = f"{one.messages:>5,}  {cause_in_words(one.cause, one.queues)}: {first}"
         yield Padding(Text(words, overflow="fold"), (0, 0, 0, 2))
     yield from _rest(sum(one.messages for one in expiry.causes[_MOST_CAUSES:]), "message")
 
@@ -225,13 +220,13 @@ def _details(group: MessageGroup, now: datetime) -> Iterator[tuple[str, str]]:
         *earlier, last = group.tried
         before = sum(tried.attempts for tried in earlier)
         more = f"; {count(before, 'attempt')} before" if before else ""
-        yield "tried", tried_in_words(last, group.messages) + more
+        yield "tried", grouped.tried_in_words(last, group.messages) + more
     if first.why and not group.tried and first.outcome is not Outcome.UNMATCHED:
         yield "why", visible(first.why)
-    if origin := origin_in_words(group, now):
+    if origin := grouped.origin_in_words(group, now):
         yield "from", origin
     yield "next", first.next_step
-    if command := text_command(group):
+    if command := grouped.text_command(group):
         yield "run", command
 
 
@@ -275,7 +270,7 @@ def _failed_rules(rules: Sequence[FailedRule]) -> Iterator[RenderableType]:
     yield from _rest(len(rules) - _MOST_RULES, "rule")
 
 
-def _causes(groups: Sequence[CauseGroup]) -> Iterator[RenderableType]:
+def _causes(groups: Sequence[CountedCause]) -> Iterator[RenderableType]:
     table = _table()
     table.add_column("messages", justify="right", no_wrap=True)
     table.add_column("reason", max_width=34)
@@ -287,8 +282,8 @@ def _causes(groups: Sequence[CauseGroup]) -> Iterator[RenderableType]:
         ended.extend([f"{missing:,} {NO_OUTCOME}"] if missing else [])
         table.add_row(
             f"{group.messages:,}",
-            Text(group.reason_text),
-            Text(destination_of(group.cause, group.queues)),
+            Text(group.cause.reason_text),
+            Text(destination_of(group.cause, group.queues or 0)),
             ", ".join(ended),
         )
     yield table

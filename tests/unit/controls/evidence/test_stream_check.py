@@ -14,8 +14,7 @@ from mqdlq.controls.evidence.report import evidence_in_words
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.ledger.tables import EvidenceCheck, Run
 from mqdlq.model import Verdict
-from mqdlq.reading.report.building import read_report
-from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.building import Report, read_report
 from mqdlq.reading.report.text_report import render_text
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from mqdlq.controls.repair.changes import repair_in_words
-from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.building import Report, read_report, summarize_run
 from mqdlq.reading.report.json_report import render_json
-from mqdlq.reading.report.records import Report
 from mqdlq.reading.report.text_report import render_text
-from mqdlq.reading.run_page import summarize_run
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import World
 from tests.unit.controls.repair.approved_repairs import plan_repair

@@ -16,12 +16,10 @@ from mqdlq.model import Outcome
 from mqdlq.reading.fleet import (
     FleetFilter,
     FleetRow,
+    FleetSummary,
     HandlerFile,
     QueueState,
-    RulesCheck,
-    Traffic,
     read_fleet,
-    sum_up,
 )
 from tests.support.run_records import NOON, run_record
 from tests.support.web.recorded_runs import RecordedRun, counted_statements
@@ -42,7 +40,7 @@ def file_of(name: str = "demo", schedule: str | None = None) -> HandlerFile:
     handler = Handler(
         name=name, directory=Path("/rules"), connection="mq", rules="a.rules", schedule=schedule
     )
-    return HandlerFile(name, handler, "", RulesCheck((), ()))
+    return HandlerFile(name, handler)
 
 
 def anyone(names: Iterable[str]) -> frozenset[str]:
@@ -67,7 +65,7 @@ def test_an_empty_queue_says_when_it_was_checked(ledger: Ledger) -> None:
 
     assert row.state is QueueState.EMPTY
     assert row.state.tone == "good"
-    assert row.findings[0].text == "Empty, last checked 2026-11-21 12:00:01 UTC."
+    assert row.findings[0][1] == "Empty, last checked 2026-11-21 12:00:01 UTC."
     assert (row.depth, row.max_depth, row.attention, row.oldest) == (0, 5000, 0, None)
 
 
@@ -78,7 +76,7 @@ def test_a_queue_that_was_checked_long_ago_is_not_good(ledger: Ledger) -> None:
 
     assert row.state is QueueState.STALE
     assert row.state.tone == "unknown"
-    assert row.findings[0].text == "Last checked 2026-11-21 12:00:01 UTC, 71 h 59 min ago."
+    assert row.findings[0][1] == "Last checked 2026-11-21 12:00:01 UTC, 71 h 59 min ago."
 
 
 def test_a_queue_whose_messages_were_all_handled_is_good(ledger: Ledger) -> None:
@@ -95,7 +93,7 @@ def test_messages_that_need_attention_are_counted(ledger: Ledger) -> None:
     row = row_of(ledger)
 
     assert (row.state, row.attention) == (QueueState.ATTENTION, 2)
-    assert row.findings[0].text == "2 messages need attention."
+    assert row.findings[0][1] == "2 messages need attention."
     assert row.oldest == NOON - HOUR
 
 
@@ -115,7 +113,7 @@ def test_settled_messages_that_a_rule_leaves_are_good(ledger: Ledger) -> None:
     row = row_of(ledger, now=NOON + 2 * HOUR)
 
     assert row.state is QueueState.SETTLED
-    assert row.findings[0].text == "5 settled messages, last checked 2026-11-21 13:00:01 UTC."
+    assert row.findings[0][1] == "5 settled messages, last checked 2026-11-21 13:00:01 UTC."
 
 
 @pytest.mark.parametrize(
@@ -130,8 +128,8 @@ def test_a_failed_run_is_bad_whatever_its_queue_holds(
 
     row = row_of(ledger)
 
-    assert (row.state, row.state.tone, row.findings[0].text) == (state, "bad", why)
-    assert not any(one.state.tone == "good" for one in row.findings)
+    assert (row.state, row.state.tone, row.findings[0][1]) == (state, "bad", why)
+    assert not any(state.tone == "good" for state, _ in row.findings)
 
 
 def test_a_refused_run_is_bad_until_a_later_run_starts(ledger: Ledger) -> None:
@@ -141,7 +139,7 @@ def test_a_refused_run_is_bad_until_a_later_run_starts(ledger: Ledger) -> None:
     row = row_of(ledger)
 
     assert row.state is QueueState.REFUSED
-    assert row.findings[0].text == "2026-11-21 13:00:00 UTC: no such queue"
+    assert row.findings[0][1] == "2026-11-21 13:00:00 UTC: no such queue"
 
     RecordedRun(name="3", at=NOON + 2 * HOUR, outcomes=ALL_DELIVERED).record(ledger)
     assert row_of(ledger, now=NOON + 2 * HOUR).state is QueueState.EMPTY
@@ -160,7 +158,7 @@ def test_a_run_that_waits_for_an_approval_says_so(ledger: Ledger) -> None:
     row = row_of(ledger, now=NOON + 9 * HOUR)
 
     assert row.state is QueueState.APPROVAL
-    assert row.findings[0].text == "A plan for 3 messages waits since 2026-11-21 12:00:03 UTC."
+    assert row.findings[0][1] == "A plan for 3 messages waits since 2026-11-21 12:00:03 UTC."
     assert len(row.approvals) == 1
 
 
@@ -179,7 +177,7 @@ def test_a_handler_is_overdue_after_three_missed_starts(ledger: Ledger) -> None:
     late = row_of(ledger, file, NOON + 3 * HOUR)
 
     assert late.state is QueueState.OVERDUE
-    assert late.findings[0].text == (
+    assert late.findings[0][1] == (
         "The last run started at 2026-11-21 12:05:00 UTC, by schedule @hourly."
         " Its DAG may be paused in Airflow."
     )
@@ -216,12 +214,12 @@ def test_handler_files_that_this_process_does_not_have_are_not_missed(ledger: Le
 
 def test_a_handler_file_with_errors_is_never_good(ledger: Ledger) -> None:
     RecordedRun(outcomes=ALL_DELIVERED).record(ledger)
-    broken = replace(file_of(), rules=RulesCheck(("a.rules:1:8: unknown action",), ()))
+    broken = replace(file_of(), errors=("a.rules:1:8: unknown action",))
 
     row = row_of(ledger, broken)
 
     assert row.state is QueueState.BROKEN_FILE
-    assert row.findings[0].text == "a.rules:1:8: unknown action"
+    assert row.findings[0][1] == "a.rules:1:8: unknown action"
 
 
 def test_traffic_is_what_came_and_went_since_the_run_before(ledger: Ledger) -> None:
@@ -229,14 +227,14 @@ def test_traffic_is_what_came_and_went_since_the_run_before(ledger: Ledger) -> N
     later = RecordedRun(name="2", at=NOON + HOUR, depth=7, arrived=1)
     later.record(ledger)  # 3 of 7 delivered; with the arrival, 3 are there
 
-    assert row_of(ledger, now=NOON + 2 * HOUR).traffic == Traffic(arrived=4, departed=3)
+    assert row_of(ledger, now=NOON + 2 * HOUR).traffic == (4, 3)
 
 
 def test_messages_that_others_took_count_as_departed(ledger: Ledger) -> None:
     RecordedRun(name="1", outcomes={Outcome.LEFT_BY_RULE: 5}).record(ledger)
     RecordedRun(name="2", at=NOON + HOUR, depth=0, is_work=False).record(ledger)
 
-    assert row_of(ledger, now=NOON + 2 * HOUR).traffic == Traffic(arrived=0, departed=5)
+    assert row_of(ledger, now=NOON + 2 * HOUR).traffic == (0, 5)
 
 
 def test_traffic_of_a_first_run_is_unknown(ledger: Ledger) -> None:
@@ -255,7 +253,7 @@ def test_rows_come_by_need_and_then_by_number_of_messages(ledger: Ledger) -> Non
     found = rows_of(ledger, *map(file_of, names))
 
     assert [row.handler for row in found] == ["failed", "many", "few", "good"]
-    summary = sum_up(found)
+    summary = FleetSummary(found)
     assert summary.unchecked == 0
     assert (summary.handlers, summary.queue_managers, summary.attention) == (4, 1, 13)
     assert summary.states == {
@@ -331,10 +329,10 @@ def test_a_number_that_a_newer_run_has_not_confirmed_keeps_its_value_and_has_its
 
     assert row.attention == 54_600
     assert row.state is QueueState.ATTENTION
-    assert row.findings[0].text == (
+    assert row.findings[0][1] == (
         "54,600 messages need attention by the account of 2026-11-21 12:00:30 UTC, 1 h 0 min ago."
     )
-    assert sum_up([row]).unknown == 0
+    assert FleetSummary([row]).unknown == 0
 
 
 def test_a_queue_whose_first_report_is_being_written_is_not_counted_as_0(ledger: Ledger) -> None:
@@ -343,7 +341,7 @@ def test_a_queue_whose_first_report_is_being_written_is_not_counted_as_0(ledger:
     row = row_of(ledger, now=NOON + timedelta(minutes=1))
 
     assert row.attention is None
-    assert (sum_up([row]).attention, sum_up([row]).unknown) == (0, 1)
+    assert (FleetSummary([row]).attention, FleetSummary([row]).unknown) == (0, 1)
 
 
 def test_a_run_that_saw_no_depth_leaves_the_last_known_one(ledger: Ledger) -> None:

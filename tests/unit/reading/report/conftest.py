@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from mqdlq.ledger import Ledger
-from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.building import Report, read_report
 from mqdlq.reading.report.files import ReportFiles, write_report
-from mqdlq.reading.report.records import Report
 from tests.unit.reading.report.ended_runs import ALL_WELL, START, EndedRun, failures, ledger_in
 
 WRITTEN_AT = START + timedelta(seconds=50)

@@ -16,11 +16,10 @@ from mqdlq.cli import app
 from mqdlq.lake import files
 from mqdlq.ledger import Ledger, database
 from mqdlq.model import Outcome
-from mqdlq.reading.report import needs_attention
-from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report import groups
+from mqdlq.reading.report.building import Report, read_report
 from mqdlq.reading.report.files import ReportFiles
 from mqdlq.reading.report.json_report import render_json
-from mqdlq.reading.report.records import Report
 from mqdlq.reading.report.text_report import render_text
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,
@@ -42,8 +41,8 @@ ReportOf = Callable[..., Report]
 @pytest.fixture(name="few")
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit a report to three messages with the same trouble, and four in all."""
-    monkeypatch.setattr(needs_attention, "MOST_OF_A_GROUP", 3)
-    monkeypatch.setattr(needs_attention, "MOST_ROWS", 4)
+    monkeypatch.setattr(groups, "MOST_OF_A_GROUP", 3)
+    monkeypatch.setattr(groups, "MOST_ROWS", 4)
 
 
 def letters() -> list[EndedMessage]:
@@ -128,7 +127,7 @@ def test_troubles_beyond_the_limit_are_counted_by_outcome_and_reason(
     report_of: ReportOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For example, each dead letter was for another temporary queue."""
-    monkeypatch.setattr(needs_attention, "MOST_TROUBLES", 2)
+    monkeypatch.setattr(groups, "MOST_TROUBLES", 2)
     monkeypatch.setattr(causes, "MOST_CAUSES", 2)
 
     report = report_of(EndedRun([unmatched(dest_q_name=f"AMQ.{n}") for n in range(7)]))
@@ -138,7 +137,7 @@ def test_troubles_beyond_the_limit_are_counted_by_outcome_and_reason(
         (1, False),
         (1, False),
     ]
-    assert [(c.messages, c.dest_q_name) for c in report.causes] == [
+    assert [(c.messages, c.cause.dest_q_name) for c in report.causes] == [
         (1, "AMQ.0"),
         (1, "AMQ.1"),
         (5, None),
@@ -150,7 +149,7 @@ def test_the_memory_of_a_report_is_bounded(
     ledger: Ledger, lake_root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The report holds eight bytes for each message; all its rows took some five thousand."""
-    monkeypatch.setattr(needs_attention, "MOST_OF_A_GROUP", 20)
+    monkeypatch.setattr(groups, "MOST_OF_A_GROUP", 20)
     monkeypatch.setattr(database, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(files.read_batches, "__kwdefaults__", {"rows": 50, "within": None})
     few, many = 400, 2_400

@@ -14,9 +14,10 @@ import pytest
 from mqdlq.airflow.params import fault
 from mqdlq.ledger.tables import Run
 from mqdlq.model import GIVEN_ACTION, MessageClass, Outcome
-from mqdlq.reading.report.commands import DELIVER, FORWARD, MOST_KEYS, command_for, text_command
-from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.building import Report
+from mqdlq.reading.report.groups import text_command
 from mqdlq.reading.report.text_report import render_text
+from mqdlq.reading.run_messages import DELIVER, FORWARD, MOST_KEYS, command_for
 from mqdlq.rules import check
 from tests.unit.reading.report.ended_runs import (
     RULES,

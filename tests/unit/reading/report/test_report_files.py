@@ -17,9 +17,9 @@ from mqdlq.cli import app
 from mqdlq.errors import LedgerError
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
+from mqdlq.reading.report.building import Report
 from mqdlq.reading.report.files import ReportFiles, written_stages
 from mqdlq.reading.report.json_report import render_json, render_row
-from mqdlq.reading.report.records import Report
 from tests.unit.reading.report.ended_runs import (
     CANARY,
     STAGES,

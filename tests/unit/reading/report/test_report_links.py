@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from mqdlq.model import Outcome
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.commands import MOST_KEYS_IN_AN_ADDRESS, act_address
+from mqdlq.reading.report.building import Report
+from mqdlq.reading.report.groups import MOST_KEYS_IN_AN_ADDRESS, act_address
 from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.markdown import run_note
-from mqdlq.reading.report.records import Report
 from mqdlq.reading.report.text_report import render_text
 from tests.unit.reading.report.ended_runs import EndedRun, bare, exhausted, unmatched
 

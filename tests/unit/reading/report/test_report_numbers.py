@@ -7,14 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from mqdlq.causes import find_cause
+from mqdlq.causes import CountedCause, find_cause
 from mqdlq.ledger import Ledger
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome, Verdict
+from mqdlq.reading.report.building import Report
+from mqdlq.reading.report.groups import destination_in_words
 from mqdlq.reading.report.html_report import render_html
-from mqdlq.reading.report.needs_attention import destination_in_words
-from mqdlq.reading.report.records import CauseGroup, FailedRule, Report, RuleRow, Tried
 from mqdlq.reading.report.text_report import render_text
-from mqdlq.reading.run import BINS, WrittenRule, failed_in_words, written_rules
+from mqdlq.reading.run import BINS, FailedRule, RuleRow, WrittenRule, failed_in_words, written_rules
+from mqdlq.reading.run_messages import Tried
 from mqdlq.reasons import Why
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,
@@ -104,12 +105,12 @@ def test_queues_with_generated_names_are_one_cause_and_one_group(report_of: Repo
 
     report = report_of(EndedRun([*letters, exhausted(dest_q_name="AMQ.1")]))
 
-    assert [(one.dest_q_name, one.queues, one.messages) for one in report.causes] == [
+    assert [(one.cause.dest_q_name, one.queues, one.messages) for one in report.causes] == [
         ("AMQ.*", 3, 3),
         ("AMQ.1", 1, 1),
     ]
     first, second = report.attention_groups
-    assert {row.cause_id for row in first.rows} == {report.causes[0].cause_id}
+    assert {row.cause_id for row in first.rows} == {report.causes[0].cause.cause_id}
     assert [(one.messages, destination_in_words(one)) for one in (first, second)] == [
         (3, "AMQ.* @ QM1"),
         (1, "AMQ.1 @ QM1"),
@@ -126,21 +127,15 @@ def test_dead_letters_are_grouped_by_reason_and_destination_the_largest_first(
     report = report_of(EndedRun([*letters, replace(delivered(), outcome=None)]))
 
     first_at = START - timedelta(minutes=90) + timedelta(seconds=14)
-    assert report.causes[0] == CauseGroup(
-        cause_id=find_cause("dead_letter", Q_FULL, "PAYMENTS.IN", "QM1").cause_id,
-        reason=Q_FULL,
-        reason_text="MQRC_Q_FULL (2053)",
-        meaning="the queue is full",
-        kind="transient",
-        dest_q_name="PAYMENTS.IN",
-        dest_q_mgr_name="QM1",
+    assert report.causes[0] == CountedCause(
+        find_cause("dead_letter", Q_FULL, "PAYMENTS.IN", "QM1"),
         queues=1,
         messages=3,
-        outcomes={Outcome.DELIVERED: 2},
+        outcomes=Counter({Outcome.DELIVERED: 2}),
         first_at=first_at,
         last_at=first_at + timedelta(seconds=28),
     )
-    assert [(g.reason, g.dest_q_mgr_name, g.messages) for g in report.causes[1:]] == [
+    assert [(g.cause.reason, g.cause.dest_q_mgr_name, g.messages) for g in report.causes[1:]] == [
         (PUT_INHIBITED, "QM1", 1),
         (Q_FULL, "QM2", 1),
     ]

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from mqdlq.ledger.tables import Run
-from mqdlq.reading.report.building import read_report, rows_needing_attention
+from mqdlq.reading.report.building import Report, read_report, rows_needing_attention
 from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.json_report import render_json
-from mqdlq.reading.report.records import Report
 from mqdlq.reading.report.text_report import render_text
 from mqdlq.reading.run import read_sources
 from mqdlq.stages.execute import make_pass, settle

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from mqdlq.reading.report.building import Report
 from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.json_report import render_json
-from mqdlq.reading.report.records import Report
 from mqdlq.reading.report.text_report import render_text
 from tests.unit.reading.report.ended_runs import EndedRun, unmatched
 

@@ -14,7 +14,7 @@ from mqdlq.lake import PlanDescription, finish_plan, plan_directory, start_plan
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Look
 from mqdlq.model import Outcome, Verdict
-from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.building import Report
 from mqdlq.reading.report.text_report import render_text
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,
@@ -97,7 +97,7 @@ def test_an_unaccepted_plan_is_reported_differently_from_no_plan(
     report_of: ReportOf, ledger: Ledger, lake_root: str
 ) -> None:
     run = EndedRun([delivered()], plan=False)
-    assert report_of(run, failed_at("evaluate")).plan is None
+    assert report_of(run, failed_at("evaluate")).sources.plan is None
     snapshot = ledger.snapshots.of_run(run.run_id)
     assert snapshot is not None
     plan_id = f"{snapshot.snapshot_id}-3f9a0b12c4d5"
@@ -108,9 +108,10 @@ def test_an_unaccepted_plan_is_reported_differently_from_no_plan(
     report = report_of(replace(run, snapshot=False, run_id=run.run_id + "-2"), failed_at("approve"))
     again = _read_again(report_of, run, failed_at("approve"))
 
-    assert report.plan is None
-    assert again.plan is not None
-    assert (again.plan.plan_id, again.plan.accepted_at) == (plan_id, None)
+    assert report.sources.plan is None
+    plan = again.sources.plan
+    assert plan is not None
+    assert (plan.plan_id, plan.accepted_at) == (plan_id, None)
     assert again.headline == (
         "The run ended at approve: none of 1 message was acted on; nothing was touched."
     )
@@ -120,7 +121,7 @@ def test_a_missing_snapshot_fails_the_report_but_keeps_the_ledgers_numbers(
     report_of: ReportOf, lake_root: str
 ) -> None:
     run = EndedRun([delivered(), unmatched()])
-    location = report_of(run).snapshot.location  # type: ignore[union-attr]
+    location = report_of(run).sources.snapshot.location  # type: ignore[union-attr]
     shutil.rmtree(Path(lake_root))
 
     report = _read_again(report_of, run)

@@ -42,7 +42,7 @@ def _messages(ledger: Ledger, lake_root: str) -> MessageList:
 
 
 def select(messages: MessageList, **chosen: Any) -> list[int]:
-    return list(messages.select(RunMessageFilter(**chosen)).browse_seqs)
+    return list(messages.select(RunMessageFilter(**chosen))[0])
 
 
 AT = START - timedelta(minutes=90) + timedelta(seconds=14)
@@ -94,8 +94,8 @@ def test_a_row_has_message_and_outcome(messages: MessageList) -> None:
         "PAYMENTS.HELD",
         2051,
     )
-    assert row.outcome is not None
-    assert (row.outcome.outcome, row.outcome.rule) == (Outcome.EXHAUSTED, 2)
+    assert row.fact is not None
+    assert (row.outcome, row.fact.rule) == (Outcome.EXHAUSTED, 2)
     assert (row.rule_line, row.made) == (6, 3)
     assert (row.put_appl_name, row.was_left_before) == ("payments", False)
 
@@ -124,17 +124,15 @@ def test_without_the_snapshot_the_ledger_lists_what_it_has(ledger: Ledger, lake_
         file.write_bytes(b"not Parquet")
     messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
 
-    found = messages.select(RunMessageFilter())
-    filtered = messages.select(RunMessageFilter(application="x"))
+    found, (trouble,) = messages.select(RunMessageFilter())
+    filtered, (too_narrow,) = messages.select(RunMessageFilter(application="x"))
     key = next(messages.rows([3])).message_key
 
-    assert list(found.browse_seqs) == [1, 2, 3, 4, 5]
-    assert found.troubles[0].startswith("the snapshot cannot be read: ")
-    assert found.troubles[0].endswith("; messages are listed as the ledger has them")
-    assert list(filtered.browse_seqs) == []
-    assert filtered.troubles[0].endswith(
-        "; its columns cannot be compared, so no message is listed"
-    )
+    assert list(found) == [1, 2, 3, 4, 5]
+    assert trouble.startswith("the snapshot cannot be read: ")
+    assert trouble.endswith("; messages are listed as the ledger has them")
+    assert list(filtered) == []
+    assert too_narrow.endswith("; its columns cannot be compared, so no message is listed")
     assert select(messages, message_key=key) == [3]
 
 
@@ -145,10 +143,10 @@ def test_a_pruned_snapshot_is_a_trouble(ledger: Ledger, lake_root: str) -> None:
     (Path(snapshot.location) / "_MANIFEST.json").unlink()
     messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
 
-    found = messages.select(RunMessageFilter())
+    found, troubles = messages.select(RunMessageFilter())
 
-    assert list(found.browse_seqs) == [1, 2, 3, 4, 5]
-    assert found.troubles == (
+    assert list(found) == [1, 2, 3, 4, 5]
+    assert troubles == (
         "there is no snapshot that can be read; messages are listed as the ledger has them",
     )
 
@@ -161,11 +159,11 @@ def test_settled_messages_are_listed_with_the_outcome_that_they_keep(world: Worl
     sources = read_sources(second.run_id, world.ledger, world.lake_root)
     messages = MessageList(sources, world.ledger)
 
-    found = messages.select(RunMessageFilter()).browse_seqs
+    found, _ = messages.select(RunMessageFilter())
 
     rows = {row.browse_seq: row for row in messages.rows(found)}
     found_out = {
-        place: (row.outcome.outcome, row.was_left_before)
+        place: (row.outcome, row.was_left_before)
         for place, row in rows.items()
         if row.outcome is not None
     }

@@ -28,7 +28,7 @@ def _content(ledger: Ledger, lake_root: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(outcome_files, "_ROWS", 2)
     run_id = EndedRun(LETTERS).record(ledger, lake_root)
     messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
-    places = messages.select(RunMessageFilter()).browse_seqs
+    places, _ = messages.select(RunMessageFilter())
     return {form: b"".join(outcome_file(form, "r1", messages, places)) for form in FORMS}
 
 

@@ -11,7 +11,8 @@ from mqdlq.lake import PlanDescription, StepCount, finish_plan, plan_directory, 
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import AcceptedPlan
 from mqdlq.model import Outcome
-from mqdlq.reading.run_page import MANY_TARGETS, PlanMatrix, plan_matrix, summarize_run
+from mqdlq.reading.report.building import summarize_run
+from mqdlq.reading.run_page import MANY_TARGETS, PlanMatrix, plan_matrix
 from tests.unit.reading.report.ended_runs import (
     RULES,
     EndedRun,

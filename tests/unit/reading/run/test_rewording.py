@@ -10,9 +10,8 @@ import pytest
 from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome
 from mqdlq.reading.cause_profiles import profile_causes
-from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.building import read_report, summarize_run
 from mqdlq.reading.report.json_report import render_json
-from mqdlq.reading.run_page import summarize_run
 from mqdlq.reasons import Why
 from tests.support.reasons import reworded
 from tests.unit.reading.report.conftest import WRITTEN_AT
@@ -67,7 +66,13 @@ def numbers(run_id: str, ledger: Ledger, lake_root: str) -> list[Any]:
     assert run is not None
     return [
         without_words(json.loads(render_json(report))),
-        (summary.account, summary.verdict, summary.headline, summary.attention, summary.rules),
+        (
+            summary.account,
+            summary.verdict,
+            summary.headline,
+            summary.needs_attention,
+            summary.rules,
+        ),
         ledger.run_messages.counts(run_id),
         ledger.outcomes.counts(run_id),
         ledger.outcomes.count_without_archive_copy(run_id),

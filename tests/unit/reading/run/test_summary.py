@@ -10,9 +10,8 @@ import pytest
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Look
 from mqdlq.model import AttemptState, Outcome, Verdict
-from mqdlq.reading.report.building import read_report
+from mqdlq.reading.report.building import read_report, summarize_run
 from mqdlq.reading.report.files import write_report
-from mqdlq.reading.run_page import summarize_run
 from mqdlq.reasons import Why
 from tests.unit.reading.report.conftest import WRITTEN_AT
 from tests.unit.reading.report.ended_runs import (
@@ -63,7 +62,7 @@ def test_a_summary_has_the_account_and_verdict_of_the_report(
 
     assert summary.account == report.account
     assert (summary.verdict, summary.headline) == (report.verdict, report.headline)
-    assert summary.attention == report.needs_attention
+    assert summary.needs_attention == report.needs_attention
     assert summary.rules == report.rules
     assert summary.failed_rules == report.failed_rules
     assert summary.timeline == report.timeline

@@ -96,7 +96,7 @@ def test_the_report_of_a_run_with_settled_messages_adds_up(world: World) -> None
         (2, Outcome.UNMATCHED, "no rule matches"),
         (3, Outcome.UNPROCESSABLE, "no MQDLH"),
     ]
-    assert sorted((cause.dest_q_name, cause.messages) for cause in report.causes) == [
+    assert sorted((one.cause.dest_q_name, one.messages) for one in report.causes) == [
         ("NOWHERE", 1),
         ("ORDERS", 1),
         ("PAYMENTS", 1),
@@ -129,7 +129,7 @@ def test_the_report_names_a_settled_message_that_has_vanished(world: World) -> N
         run.run_id, ledger=world.ledger, lake_root=world.lake_root, stages={}, now=world.clock()
     )
 
-    assert report.troubles == ()
+    assert report.sources.troubles == ()
     unknown = report.attention_messages[0]
     assert (unknown.browse_seq, unknown.outcome) == (1, Outcome.UNKNOWN)
     assert (unknown.msg_id, unknown.dest_q_name) == ((b"m" * 24).hex(), "NOWHERE")

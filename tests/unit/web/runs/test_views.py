@@ -97,7 +97,7 @@ def test_the_messages_of_a_run_are_paged(ledger: Ledger, lake_root: str) -> None
 
     assert (len(first), found) == (100, 102)
     assert [row.browse_seq for row in second] == [101, 102]
-    assert ([row.outcome and row.outcome.outcome for row in filtered], fit) == (
+    assert ([row.outcome for row in filtered], fit) == (
         [Outcome.UNMATCHED],
         1,
     )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from mqdlq.model import Outcome
+from mqdlq.reading.report.building import Report
 from mqdlq.reading.report.markdown import code, link, plain, run_note
-from mqdlq.reading.report.records import Report
 from tests.unit.reading.report.ended_runs import EndedRun, bare, delivered, failed_at, unmatched
 
 ReportOf = Callable[..., Report]

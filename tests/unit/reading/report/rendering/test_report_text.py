@@ -7,8 +7,8 @@ from io import StringIO
 from rich.console import Console
 from rich.text import Text
 
+from mqdlq.reading.report.building import Report
 from mqdlq.reading.report.files import ReportFiles
-from mqdlq.reading.report.records import Report
 from mqdlq.reading.report.text_report import print_report, render_text
 from tests.unit.reading.report.ended_runs import (
     ALL_WELL,

@@ -9,8 +9,7 @@ import pytest
 from mqdlq.errors import HandlerError
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.model import QueueKind
-from mqdlq.reading.report.building import read_report
-from mqdlq.reading.report.records import Report
+from mqdlq.reading.report.building import Report, read_report
 from mqdlq.reading.report.text_report import render_text
 from tests.support.restorations import restore_and_count
 from tests.support.world import NOON, World
