@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from mqdlq.ledger import Ledger
 from mqdlq.reading.filters import MessageFilter, Period, RowFilter, RunMessageFilter
-from mqdlq.reading.find import FoundMessage, find_messages
+from mqdlq.reading.find import FoundMessage, Search
 from mqdlq.reading.run import read_sources
 from mqdlq.reading.run_messages import MessageList
 from tests.unit.reading.report.ended_runs import (
@@ -47,11 +46,7 @@ class World:
         self._listed = MessageList(
             read_sources(EndedRun(LETTERS).record(ledger, root), ledger, root), ledger
         )
-        self.messages = find_messages(MessageFilter(), ["demo"], **self._places).messages
-
-    @property
-    def _places(self) -> dict[str, Any]:
-        return {"ledger": self._ledger, "lake_root": self._root}
+        self.messages = Search(MessageFilter(), ["demo"], ledger, root).page().messages
 
     def on_the_page(self, parameters: dict[str, str]) -> list[str]:
         browse_seqs, troubles = self._listed.select(RunMessageFilter.parse(parameters))
@@ -59,7 +54,8 @@ class World:
         return sorted(row.message_key for row in self._listed.rows(browse_seqs))
 
     def by_the_search(self, parameters: dict[str, str]) -> list[str]:
-        found = find_messages(MessageFilter.parse(parameters), ["demo"], **self._places)
+        search = Search(MessageFilter.parse(parameters), ["demo"], self._ledger, self._root)
+        found = search.page()
         return sorted(message.message_key for message in found.messages)
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.filters import MessageFilter, Presence, RunMessageFilter
-from mqdlq.reading.find import find_messages
+from mqdlq.reading.find import Search
 from mqdlq.reading.outcome_files import outcome_file
 from mqdlq.reading.report.building import RunReading, read_report, summarize_run
 from mqdlq.reading.report.files import write_report
@@ -118,7 +118,7 @@ def check(run_id: str, ledger: Ledger, root: str) -> None:
             continue
         selected, _ = listed.select(RunMessageFilter(outcome=outcome))
         number = report.without_outcome if outcome is Presence.NO_OUTCOME else told[outcome.value]
-        found = find_messages(MessageFilter(state=outcome), ["demo"], **places).messages
+        found = Search(MessageFilter(state=outcome), ["demo"], ledger, root).page().messages
         assert len(selected) == number == len(found)
 
     everything, _ = listed.select(RunMessageFilter())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
+from functools import partial
+from itertools import chain
 from typing import Annotated, Any, Final, Self
 
 from pydantic import (
@@ -18,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from mqdlq.causes import find_cause
+from mqdlq.causes import CAUSE_COLUMNS, find_cause
 from mqdlq.constants import ALL_NAMES
 from mqdlq.errors import MqDlqError
 from mqdlq.lake.row_search import (
@@ -41,7 +43,6 @@ LEAST_DIGITS: Final = 6
 """How many digits an identifier has at least that is the beginning of several."""
 _CAUSE_DIGITS: Final = 12
 _LONGEST: Final = 200
-_DIGITS: Final = re.compile("[0-9a-fA-F]+")
 _LARGEST: Final = 2**31 - 1
 _MOST_PAGES: Final = 1_000_000
 _DAY: Final = timedelta(days=1)
@@ -62,10 +63,6 @@ class _ParameterError(ValueError):
     def __init__(self, fault: str, expected: str) -> None:
         super().__init__(fault)
         self.expected = expected
-
-
-def _unexpected(value: object, expected: str) -> _ParameterError:
-    return _ParameterError(f"found {_shortened(str(value))!r}", expected)
 
 
 class Query(BaseModel):
@@ -133,17 +130,28 @@ PRESENCE_WORDS: Final = {
 State = Outcome | Presence
 
 
+def _read_by(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
+    """Return the validator of a parameter whose text is parsed: ValueError or None is a fault."""
+
+    def validate(given: Any) -> Any:
+        text = given.strip() if isinstance(given, str) else ""
+        if not text:
+            return given
+        try:
+            found = parse(text)
+        except (ValueError, OverflowError):
+            found = None
+        if found is None:
+            raise _ParameterError(f"found {_shortened(text)!r}", expected)
+        return found
+
+    return BeforeValidator(validate)
+
+
 def choice(*kinds: Iterable[str]) -> BeforeValidator:
     """Return the validator of a parameter that has one of these values."""
     values = {str(one): one for kind in kinds for one in kind}
-
-    def parse(given: Any) -> Any:
-        value = str(given or "").strip()
-        if value and value not in values:
-            raise _unexpected(value, f"one of {', '.join(values)}")
-        return values.get(value)
-
-    return BeforeValidator(parse)
+    return _read_by(values.get, f"one of {', '.join(values)}")
 
 
 def longest(most: int) -> AfterValidator:
@@ -157,24 +165,13 @@ def longest(most: int) -> AfterValidator:
     return AfterValidator(parse)
 
 
-def _digits(length: int, least: int | None = None) -> BeforeValidator:
-    expected = f"{length} hexadecimal digits"
-    expected += f", or at least the first {least}" if least else ""
-
-    def parse(text: str) -> str:
-        value = text.strip()
-        if value and not ((least or length) <= len(value) <= length and _DIGITS.fullmatch(value)):
-            raise _unexpected(value, expected)
-        return value.lower()
-
-    return BeforeValidator(parse)
-
-
-def _reason(given: Any) -> int | None:
-    number = given if given is None else reason_number(str(given).strip())
-    if given is not None and number is None:
-        raise _unexpected(given, "a reason code such as 2053, or its name such as MQRC_Q_FULL")
-    return number
+def _digits(length: int, least: int = 0) -> BeforeValidator:
+    form = re.compile(f"[0-9a-fA-F]{{{least or length},{length}}}")
+    or_first = f", or at least the first {least}" if least else ""
+    return _read_by(
+        lambda text: text.lower() if form.fullmatch(text) else None,
+        f"{length} hexadecimal digits{or_first}",
+    )
 
 
 def reason_number(text: str) -> int | None:
@@ -182,40 +179,30 @@ def reason_number(text: str) -> int | None:
     named = text.upper()
     if named.startswith(("MQRC_", "MQFB_")):
         return ALL_NAMES.get(named)
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(_LARGEST))
-    return int(text) if is_number and int(text) <= _LARGEST else None
+    return _number_within(text, 0, _LARGEST)
 
 
 def number(least: int, most: int = _MOST_PAGES) -> BeforeValidator:
     """Return the validator of a number between two."""
     expected = f"a number from {least}" + (f" to {most}" if most != _MOST_PAGES else "")
+    return _read_by(partial(_number_within, least=least, most=most), expected)
 
-    def parse(given: Any) -> int | None:
-        value = str(given).strip()
-        is_number = value.isascii() and value.isdecimal() and len(value) <= len(str(most))
-        if given is not None and not (is_number and least <= int(value) <= most):
-            raise _unexpected(value, expected)
-        return None if given is None else int(value)
 
-    return BeforeValidator(parse)
+def _number_within(text: str, least: int, most: int) -> int | None:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    return int(text) if is_number and least <= int(text) <= most else None
 
 
 def _moment(of_day: timedelta) -> BeforeValidator:
     """Return the validator of a time in UTC, or of a day, which is `of_day` longer."""
 
-    def parse(given: Any) -> datetime | None:
-        if given is None or isinstance(given, datetime):
-            return given
-        value = given.strip()
-        try:
-            at = datetime.fromisoformat(value)
-            at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-            return at + of_day if _IS_DAY.fullmatch(value) else at
-        except (ValueError, OverflowError):
-            expected = "a day or a time in UTC, such as 2026-11-21 or 2026-11-21T09:30"
-            raise _unexpected(value, expected) from None
+    def parse(text: str) -> datetime:
+        at = datetime.fromisoformat(text)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        return at + of_day if _IS_DAY.fullmatch(text) else at
 
-    return BeforeValidator(parse)
+    expected = "a day or a time in UTC, such as 2026-11-21 or 2026-11-21T09:30"
+    return _read_by(parse, expected)
 
 
 _IS_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -224,7 +211,10 @@ _ENDS: Final = frozenset({"until", "expires_before"})
 
 # A name may begin with a blank, and never ends with one.
 Text = Annotated[str, longest(_LONGEST), AfterValidator(lambda text: text.rstrip(" "))]
-Reason = Annotated[int | None, BeforeValidator(_reason)]
+Reason = Annotated[
+    int | None,
+    _read_by(reason_number, "a reason code such as 2053, or its name such as MQRC_Q_FULL"),
+]
 Start = Annotated[datetime | None, _moment(timedelta())]
 End = Annotated[datetime | None, _moment(_DAY)]
 Ordinal = Annotated[int | None, number(0)]
@@ -322,17 +312,25 @@ PARAMETERS: Final = tuple(MessageFilter.model_fields)
 
 # Translate a filter into conditions on the rows of snapshots.
 
-_NAMES: Final = (
-    "put_appl_name",
-    "user_identifier",
-    "dlh_dest_q_name",
-    "dlh_dest_q_mgr_name",
-    "dlh_format",
-    "format",
-)
-_OF_A_CAUSE: Final = ("class", "dlh_reason", "dlh_dest_q_name", "dlh_dest_q_mgr_name")
 _MOST_DESTINATIONS: Final = 200_000
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
+
+
+_OF_IDENTIFIERS: Final = {
+    "msg_id": ID_DIGITS,
+    "correl_id": ID_DIGITS,
+    "message_key": KEY_DIGITS,
+}
+"""The length of each identifier; its column has the name of the parameter."""
+_OF_PATTERNS: Final = {
+    "application": ("put_appl_name",),
+    "user": ("user_identifier",),
+    "dest_q_name": ("dlh_dest_q_name",),
+    "dest_q_mgr_name": ("dlh_dest_q_mgr_name",),
+    # An MQDLH keeps the Format of the message in its own, and MQMD.Format is then MQDEAD.
+    "format": ("dlh_format", "format"),
+}
+"""The columns that each parameter with a pattern is compared with."""
 
 
 def conditions_of(chosen: RowFilter, snapshots: Snapshots) -> list[Condition]:
@@ -340,7 +338,7 @@ def conditions_of(chosen: RowFilter, snapshots: Snapshots) -> list[Condition]:
 
     The `snapshots` say which destinations belong to a cause.
     """
-    found = [*_of_text(chosen.text), *_of_identifiers(chosen), *_of_names(chosen)]
+    found = [*_of_text(chosen.text), *_of_names(chosen)]
     if chosen.reason is not None:
         found.append(equals(chosen.reason, "dlh_reason"))
     if chosen.since or chosen.until:
@@ -352,6 +350,15 @@ def conditions_of(chosen: RowFilter, snapshots: Snapshots) -> list[Condition]:
     return found
 
 
+def _of_names(chosen: RowFilter) -> Iterator[Condition]:
+    for name, length in _OF_IDENTIFIERS.items():
+        if digits := getattr(chosen, name):
+            yield begins_with(digits, length, name)
+    for name, columns in _OF_PATTERNS.items():
+        if pattern := getattr(chosen, name):
+            yield is_like(pattern, *columns)
+
+
 def _of_text(text: str) -> Iterator[Condition]:
     digits = text.strip().lower()
     if set(digits) <= _HEXADECIMAL and len(digits) in {ID_DIGITS, KEY_DIGITS}:
@@ -359,7 +366,7 @@ def _of_text(text: str) -> Iterator[Condition]:
         yield equals(bytes.fromhex(digits), *columns)
         return
     for word in text.split():
-        found = [contains(word, *_NAMES)]
+        found = [contains(word, *chain(*_OF_PATTERNS.values()))]
         if (reason := reason_number(word)) is not None:
             found.append(equals(reason, "dlh_reason"))
         if LEAST_DIGITS <= len(word) < KEY_DIGITS and set(word.lower()) <= _HEXADECIMAL:
@@ -367,36 +374,9 @@ def _of_text(text: str) -> Iterator[Condition]:
         yield any_of(found)
 
 
-def _of_identifiers(chosen: RowFilter) -> Iterator[Condition]:
-    for digits, length, name in (
-        (chosen.msg_id, ID_DIGITS, "msg_id"),
-        (chosen.correl_id, ID_DIGITS, "correl_id"),
-        (chosen.message_key, KEY_DIGITS, "message_key"),
-    ):
-        if digits:
-            yield begins_with(digits, length, name)
-
-
-def _of_names(chosen: RowFilter) -> Iterator[Condition]:
-    for pattern, column in (
-        (chosen.application, "put_appl_name"),
-        (chosen.user, "user_identifier"),
-        (chosen.dest_q_name, "dlh_dest_q_name"),
-        (chosen.dest_q_mgr_name, "dlh_dest_q_mgr_name"),
-    ):
-        if pattern:
-            yield is_like(pattern, column)
-    if chosen.format:
-        # An MQDLH keeps the Format of the message in its own, and MQMD.Format is then MQDEAD.
-        yield is_like(chosen.format, "dlh_format", "format")
-
-
 def _of_cause(cause_id: str, snapshots: Snapshots, others: Sequence[Condition]) -> Condition:
     """Return the condition that a row's cause has this id; generated names are one cause."""
-    known = distinct_rows(snapshots, others, _OF_A_CAUSE, _MOST_DESTINATIONS)
-    rows = []
-    for cls, reason, dest_q_name, dest_q_mgr_name in known:
-        row = (cls, reason or 0, dest_q_name or "", dest_q_mgr_name or "")
-        if find_cause(*row).cause_id == cause_id:
-            rows.append(row)
-    return is_one_of(rows, *_OF_A_CAUSE)
+    known = distinct_rows(snapshots, others, CAUSE_COLUMNS, _MOST_DESTINATIONS)
+    rows = [(cls, reason or 0, name or "", q_mgr or "") for cls, reason, name, q_mgr in known]
+    of_it = [row for row in rows if find_cause(*row).cause_id == cause_id]
+    return is_one_of(of_it, *CAUSE_COLUMNS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final
@@ -13,7 +13,6 @@ from typing import Any, Final
 from mqdlq.constants import reason_text
 from mqdlq.lake import snapshot_directory
 from mqdlq.lake.row_search import (
-    Condition,
     count_keys_by,
     count_rows,
     equals,
@@ -93,12 +92,8 @@ class FoundMessage(MessageFacts):
         return {name: plain(getattr(self, _FIELDS.get(name, name))) for name in RECORD}
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
-    """How many messages a filter selects; if it is not exact, there are at least so many."""
-
-    number: int
-    is_exact: bool
+Total = tuple[int, bool]
+"""How many messages a filter selects, and whether that is exact and not the least number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,170 +169,100 @@ _CLOCKS_DIFFER: Final = timedelta(days=1)
 Found = tuple[KnownSnapshot, dict[str, Any]]
 
 
-def find_messages(
-    chosen: MessageFilter,
-    handlers: Iterable[str],
-    *,
-    ledger: Ledger,
-    lake_root: str,
-    page: int = 1,
-) -> FoundPage:
-    """Return one page of the messages that a filter selects, of these handlers.
+class Search:
+    """A search for the messages that a filter selects, of these handlers.
 
-    The messages of the newest snapshot come first, those of one snapshot in browse order. Raises
-    `FilterError` for a page beyond the last one that is counted, and `LakeError`.
+    The messages of the newest snapshot come first, those of one snapshot in browse order. What the
+    ledger knows narrows the search. All methods raise `LakeError`.
     """
-    if not 1 <= page <= COUNTED // PAGE_ROWS:
-        raise FilterError(
-            "page", f"found {page}", f"1 to {COUNTED // PAGE_ROWS}; narrow the filter"
-        )
-    search = _Search.of(chosen, handlers, ledger, lake_root)
-    start = (page - 1) * PAGE_ROWS
-    end = start + PAGE_ROWS + 1
-    found = list(islice(search.messages(end), start, end))
-    has_next = len(found) > PAGE_ROWS
-    if chosen.state is None and (has_next or (not found and page > 1)):
-        total = search.count()
-    else:
-        is_exact = not has_next and search.is_complete and (bool(found) or page == 1)
-        total = Total(start + len(found) if found else 0, is_exact)
-    return FoundPage(tuple(found[:PAGE_ROWS]), total, page, has_next, search.is_complete)
 
-
-def iterate_messages(
-    chosen: MessageFilter,
-    handlers: Iterable[str],
-    *,
-    ledger: Ledger,
-    lake_root: str,
-    limit: int = DOWNLOADED,
-) -> Iterator[FoundMessage]:
-    """Yield the messages that a filter selects in the order of `find_messages`, some at a time.
-
-    At most `limit` are yielded. Raises `LakeError`.
-    """
-    search = _Search.of(chosen, handlers, ledger, lake_root)
-    yield from islice(search.messages(limit, examined=limit), limit)
-
-
-def find_by_keys(
-    message_keys: Sequence[str], handler: str, *, ledger: Ledger, lake_root: str
-) -> list[FoundMessage]:
-    """Return the messages of a handler with these keys (hex); unknown keys are left out.
-
-    Raises `LakeError`.
-    """
-    search = _Search.of(MessageFilter(), [handler], ledger, lake_root)
-    keys = sorted({(bytes.fromhex(key),) for key in message_keys})
-    search.conditions.append(is_one_of(keys, "message_key"))
-    return list(search.messages(DOWNLOADED))
-
-
-def count_messages(
-    chosen: MessageFilter, handlers: Iterable[str], *, ledger: Ledger, lake_root: str
-) -> Total:
-    """Count the messages that a filter without a state selects, up to `COUNTED`."""
-    return _Search.of(chosen, handlers, ledger, lake_root).count()
-
-
-def count_by_application(
-    chosen: MessageFilter, handlers: Iterable[str], *, ledger: Ledger, lake_root: str, most: int
-) -> tuple[list[tuple[str, int]], bool]:
-    """Count the messages that a filter without a state selects by application, most first.
-
-    Returns the first `most` applications, and whether all rows of the snapshots counted: at most
-    `EXAMINED_BY_NAME` of the newest do. Raises `LakeError`.
-    """
-    search = _Search.of(chosen, handlers, ledger, lake_root)
-    limit = EXAMINED_BY_NAME
-    found, rows = count_keys_by("put_appl_name", search.sizes, search.conditions, most, limit)
-    return found, rows < limit
-
-
-def find_row(
-    message_key: str, handler: str, *, ledger: Ledger, lake_root: str, columns: Sequence[str]
-) -> Found | None:
-    """Return these columns of the newest full row of a message, and its snapshot.
-
-    None if no snapshot of the handler has the message. The row is read where the ledger lists the
-    message; only a message that no run has listed is searched for. Raises `LakeError`.
-    """
-    chosen = MessageFilter(message_key=message_key)
-    search = _Search.of(chosen, [handler], ledger, lake_root)
-    places = ledger.message_facts.places(handler, bytes.fromhex(message_key))
-    for snapshot_id, browse_seq in places:
-        known = search.at(snapshot_id, browse_seq)
-        if known and (found := next(known.rows(columns, 1), None)):
-            return found
-    return next(search.rows(columns, 1), None)
-
-
-@dataclass
-class _Search:
-    """A search over snapshots, newest first."""
-
-    ledger: Ledger
-    chosen: MessageFilter
-    snapshots: dict[str, KnownSnapshot]
-    conditions: list[Condition] = field(default_factory=list)
-    is_complete: bool = True
-
-    @classmethod
-    def of(
-        cls, chosen: MessageFilter, handlers: Iterable[str], ledger: Ledger, lake_root: str
-    ) -> _Search:
-        """Choose the snapshots, and narrow the search by what the ledger knows."""
-        search = cls(ledger, chosen, _snapshots(chosen, handlers, ledger, lake_root))
-        search.conditions = conditions_of(chosen, search.sizes)
+    def __init__(
+        self, chosen: MessageFilter, handlers: Iterable[str], ledger: Ledger, lake_root: str
+    ) -> None:
+        self.ledger, self.wanted, self.is_complete = ledger, chosen.state, True
+        self.snapshots = _snapshots(chosen, handlers, ledger, lake_root)
+        self.conditions = conditions_of(chosen, self._sizes)
         if isinstance(chosen.state, Outcome):
-            search._narrow(chosen.state)
-        return search
+            self._narrow(chosen.state)
 
-    def _narrow(self, outcome: Outcome) -> None:
-        keys = self.ledger.message_facts.with_last_outcome(outcome, _NARROWS)
-        if keys is None:
-            return
-        self.snapshots = {
-            directory: one
-            for directory, one in self.snapshots.items()
-            if keys.get((one.queue_manager, one.queue))
-        }
-        here = {(one.queue_manager, one.queue) for one in self.snapshots.values()}
-        wanted = sorted({(key,) for place in here for key in keys[place]})
-        self.conditions.append(is_one_of(wanted, "message_key"))
+    def page(self, number: int = 1) -> FoundPage:
+        """Return one page; raise `FilterError` for one beyond the last that is counted."""
+        if not 1 <= number <= COUNTED // PAGE_ROWS:
+            expected = f"1 to {COUNTED // PAGE_ROWS}; narrow the filter"
+            raise FilterError("page", f"found {number}", expected)
+        start = (number - 1) * PAGE_ROWS
+        end = start + PAGE_ROWS + 1
+        found = list(islice(self._messages(end, EXAMINED), start, end))
+        has_next, is_there = len(found) > PAGE_ROWS, bool(found) or number == 1
+        if self.wanted is None and (has_next or not is_there):
+            total = self.count()
+        else:
+            is_exact = not has_next and self.is_complete and is_there
+            total = (start + len(found) if found else 0, is_exact)
+        return FoundPage(tuple(found[:PAGE_ROWS]), total, number, has_next, self.is_complete)
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """How many full rows each snapshot has, by its directory."""
-        return {directory: one.full for directory, one in self.snapshots.items()}
+    def messages(self, limit: int = DOWNLOADED) -> Iterator[FoundMessage]:
+        """Yield at most so many messages, some at a time."""
+        yield from islice(self._messages(limit, limit), limit)
 
-    def at(self, snapshot_id: str, browse_seq: int) -> _Search | None:
-        """Return the search for one row of a snapshot, None if the snapshot is not among these."""
-        here = {name: one for name, one in self.snapshots.items() if one.snapshot_id == snapshot_id}
-        conditions = [*self.conditions, equals(browse_seq, "browse_seq")]
-        return replace(self, snapshots=here, conditions=conditions) if here else None
+    def with_keys(self, message_keys: Iterable[str]) -> Iterator[FoundMessage]:
+        """Yield the messages with these keys (hex); unknown keys are left out."""
+        keys = sorted({(bytes.fromhex(key),) for key in message_keys})
+        self.conditions.append(is_one_of(keys, "message_key"))
+        return self._messages(DOWNLOADED, EXAMINED)
+
+    def count(self) -> Total:
+        """Count the messages, whatever their state, up to `COUNTED`."""
+        rows, keys = count_rows(self._sizes, self.conditions, COUNTED + 1)
+        return min(keys, COUNTED), rows <= COUNTED
+
+    def count_by_application(self, most: int) -> tuple[list[tuple[str, int]], bool]:
+        """Count the messages, whatever their state, by application, most first.
+
+        Returns the first `most` applications, and whether all rows of the snapshots counted: at
+        most `EXAMINED_BY_NAME` of the newest do.
+        """
+        limit = EXAMINED_BY_NAME
+        found, rows = count_keys_by("put_appl_name", self._sizes, self.conditions, most, limit)
+        return found, rows < limit
 
     def rows(self, columns: Sequence[str], many: int | None = None) -> Iterator[Found]:
         """Yield the newest row of each message; a search for `many` of them takes less time."""
         seen: set[tuple[str, str, bytes]] = set()
         for limit in (many, None):
             read = 0
-            for directory, row in search_rows(self.sizes, self.conditions, columns, limit=limit):
+            for directory, row in search_rows(self._sizes, self.conditions, columns, limit=limit):
                 read += 1
-                snapshot = self.snapshots[directory]
-                key = (snapshot.queue_manager, snapshot.queue, row["message_key"])
-                if key not in seen:
-                    seen.add(key)
-                    yield snapshot, row
+                found = self.snapshots[directory], row
+                if (identity := _identity(found)) not in seen:
+                    seen.add(identity)
+                    yield found
             if limit is None or read < limit:
                 return  # otherwise there may be more, as some rows were of the same message
 
-    def messages(self, many: int, examined: int = EXAMINED) -> Iterator[FoundMessage]:
-        """Yield messages with their states; `many` is how many the caller reads at most."""
-        wanted = self.chosen.state
-        bound = many if wanted is None else None
-        rows = self._first(self.rows(COLUMNS, bound), bound or examined)
-        at_once = PAGE_ROWS + 1
+    @property
+    def _sizes(self) -> dict[str, int]:
+        """How many full rows each snapshot has, by its directory."""
+        return {directory: one.full for directory, one in self.snapshots.items()}
+
+    def _narrow(self, outcome: Outcome) -> None:
+        keys = self.ledger.message_facts.with_last_outcome(outcome, _NARROWS)
+        if keys is None:
+            return
+        places = {name: (o.queue_manager, o.queue) for name, o in self.snapshots.items()}
+        self.snapshots = {n: one for n, one in self.snapshots.items() if keys.get(places[n])}
+        here = {places[name] for name in self.snapshots}
+        wanted = sorted({(key,) for place in here for key in keys[place]})
+        self.conditions.append(is_one_of(wanted, "message_key"))
+
+    def _messages(self, many: int, examined: int) -> Iterator[FoundMessage]:
+        """Yield messages with their states; `many` is how many the caller reads at most.
+
+        With a wanted state, so many rows are `examined`.
+        """
+        wanted, at_once = self.wanted, PAGE_ROWS + 1
+        rows = self.rows(COLUMNS, many if wanted is None else None)
+        rows = self._first(rows, many if wanted is None else examined)
         while part := list(islice(rows, at_once)):
             at_once = min(2 * at_once, _AT_ONCE)
             states = self._states(part)
@@ -346,14 +271,9 @@ class _Search:
                 if wanted is None or _is_in(state, wanted):
                     yield found_message(*found, state)
 
-    def count(self) -> Total:
-        """Count the messages, whatever their state, up to `COUNTED`."""
-        rows, keys = count_rows(self.sizes, self.conditions, COUNTED + 1)
-        return Total(min(keys, COUNTED), rows <= COUNTED)
-
     def _first(self, rows: Iterator[Found], many: int) -> Iterator[Found]:
         yield from islice(rows, many)
-        if self.chosen.state is not None:
+        if self.wanted is not None:
             self.is_complete = next(rows, None) is None
 
     def _states(self, part: Sequence[Found]) -> dict[tuple[str, str, bytes], MessageState]:
@@ -366,6 +286,25 @@ class _Search:
             for place, some in keys.items()
             for key, state in self.ledger.message_facts.states(*place, some).items()
         }
+
+
+def find_row(
+    message_key: str, handler: str, *, ledger: Ledger, lake_root: str, columns: Sequence[str]
+) -> Found | None:
+    """Return these columns of the newest full row of a message, and its snapshot.
+
+    None if no snapshot of the handler has the message. The row is read where the ledger lists the
+    message; only a message that no run has listed is searched for. Raises `LakeError`.
+    """
+    search = Search(MessageFilter(message_key=message_key), [handler], ledger, lake_root)
+    known = {one.snapshot_id: (name, one) for name, one in search.snapshots.items()}
+    for snapshot_id, browse_seq in ledger.message_facts.places(handler, bytes.fromhex(message_key)):
+        if snapshot_id in known:
+            directory, snapshot = known[snapshot_id]
+            here = [*search.conditions, equals(browse_seq, "browse_seq")]
+            for _, row in search_rows({directory: snapshot.full}, here, columns, limit=1):
+                return snapshot, row
+    return next(search.rows(columns, 1), None)
 
 
 def _identity(found: Found) -> tuple[str, str, bytes]:

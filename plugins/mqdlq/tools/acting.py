@@ -29,7 +29,7 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.retention import Hold
 from mqdlq.model import Action, MessageClass, Outcome, PutAuthority, Step
 from mqdlq.reading.filters import MessageFilter
-from mqdlq.reading.find import FoundMessage, find_by_keys, iterate_messages
+from mqdlq.reading.find import FoundMessage, Search
 from mqdlq.reading.page_paths import DAG_PREFIX, dag_of
 from mqdlq.reasons import words_of
 from mqdlq.rules import Rule
@@ -338,11 +338,11 @@ def find_candidates(selection: Selection, asked: AskedAction, sources: Sources) 
 
 
 def _found(selection: Selection, sources: Sources) -> list[FoundMessage]:
-    within = {"ledger": sources.ledger, "lake_root": sources.lake_root}
+    chosen = MessageFilter() if selection.message_keys else selection.chosen or MessageFilter()
+    search = Search(chosen, [sources.handler], sources.ledger, sources.lake_root)
     if selection.message_keys:
-        return find_by_keys(selection.message_keys, sources.handler, **within)  # type: ignore[arg-type]
-    chosen = selection.chosen or MessageFilter()
-    return list(iterate_messages(chosen, [sources.handler], limit=MOST + 1, **within))  # type: ignore[arg-type]
+        return list(search.with_keys(selection.message_keys))
+    return list(search.messages(MOST + 1))
 
 
 def _candidate(one: FoundMessage, obstacle: str) -> Candidate:

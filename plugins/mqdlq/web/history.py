@@ -18,7 +18,7 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.history import OutcomePoint, Span
 from mqdlq.model import Action, Outcome, Trait
 from mqdlq.reading.filters import MessageFilter
-from mqdlq.reading.find import count_by_application
+from mqdlq.reading.find import Search
 from mqdlq.tools.acting import Sources
 from mqdlq.web.rendering import InvalidRequestError, render
 from mqdlq.web.requests import SourcesDep
@@ -243,13 +243,8 @@ def chart_of_applications(searched: Mapping[str, str], sources: Sources) -> Char
     found: list[tuple[str, int]] = []
     note, empty = NOTE, "No message in the snapshots is of this range."
     try:
-        found, is_whole = count_by_application(
-            chosen,
-            [sources.handler],
-            ledger=sources.ledger,
-            lake_root=sources.lake_root,
-            most=SHOWN,
-        )
+        search = Search(chosen, [sources.handler], sources.ledger, sources.lake_root)
+        found, is_whole = search.count_by_application(SHOWN)
         if not is_whole:
             note += " Only the newest snapshots count: shorten the range."
     except LakeError as error:

@@ -37,12 +37,10 @@ from mqdlq.reading.filters import (
 )
 from mqdlq.reading.find import (
     DOWNLOADED,
-    count_messages,
-    find_messages,
+    Search,
     find_row,
     found_file,
     found_message,
-    iterate_messages,
 )
 from mqdlq.reading.message import shown_headers, timeline, trace_link, traceparent_of
 from mqdlq.reading.outcome_files import FORMS
@@ -93,13 +91,8 @@ def search_messages(
     chosen, found, fault = MessageFilter(), None, None
     try:
         chosen = MessageFilter.parse(pairs, OTHERS)
-        found = find_messages(
-            chosen,
-            _among(handler, handlers),
-            ledger=ledger,
-            lake_root=lake_root,
-            page=_page_number(given.get("page", "")),
-        )
+        number = _page_number(given.get("page", ""))
+        found = Search(chosen, _among(handler, handlers), ledger, lake_root).page(number)
     except FilterError as error:
         chosen, fault = MessageFilter(), error
     return render(
@@ -132,7 +125,7 @@ def search_file(
     given = request.query_params
     chosen = MessageFilter.parse(given.multi_items(), OTHERS)
     among = _among(given.get("handler", "").strip(), handlers)
-    found = iterate_messages(chosen, among, ledger=ledger, lake_root=lake_root)
+    found = Search(chosen, among, ledger, lake_root).messages()
     return Download(found_file(form, found), f"messages.{form}", FORMS[form].media_type)
 
 
@@ -249,7 +242,7 @@ def related_messages(request: Request, message_key: KeyDep, sources: SourcesDep)
         filters["The same CorrelId"] = MessageFilter(correl_id=one.correl_id)
     handlers, ledger, lake_root = [sources.handler], sources.ledger, sources.lake_root
     related = [
-        (words, chosen, count_messages(chosen, handlers, ledger=ledger, lake_root=lake_root))
+        (words, chosen, Search(chosen, handlers, ledger, lake_root).count())
         for words, chosen in filters.items()
     ]
     return render(request, "messages/related.html", related=related, message_key=message_key)

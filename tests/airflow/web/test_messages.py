@@ -15,7 +15,7 @@ from mqdlq.ledger.audit import Audit
 from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind, Outcome
 from mqdlq.reading.filters import MessageFilter
-from mqdlq.reading.find import FoundMessage, iterate_messages
+from mqdlq.reading.find import FoundMessage, Search
 from mqdlq.reading.page_paths import Paths
 from tests.support.web.airflow_app import FROM_PAGE, AirflowApp
 from tests.support.web.demo_world import HOSTILE
@@ -26,9 +26,7 @@ SEARCH = "/mqdlq/search"
 
 def messages(world: World, handler: str, **chosen: Any) -> list[FoundMessage]:
     chosen_filter = MessageFilter(**chosen)
-    return list(
-        iterate_messages(chosen_filter, [handler], ledger=world.ledger, lake_root=world.lake_root)
-    )
+    return list(Search(chosen_filter, [handler], world.ledger, world.lake_root).messages())
 
 
 def path_of(message: FoundMessage, part: str = "") -> str:

@@ -13,7 +13,7 @@ from mqdlq.handlers import Handler
 from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.ledger.tables import Restoration
 from mqdlq.reading.filters import MessageFilter
-from mqdlq.reading.find import find_messages
+from mqdlq.reading.find import Search
 from mqdlq.stages.restore.selection import begin_restoration
 from mqdlq.tools.acting import AskedAction, Selection, Sources, Verb, build_preview
 from tests.support.world import World
@@ -153,13 +153,9 @@ def test_a_search_finds_a_message_by_the_digits_that_pages_show(world: World) ->
     key = keys_of(world)[0]
 
     def found(**chosen: str) -> list[str]:
-        page = find_messages(
-            MessageFilter.parse(list(chosen.items())),
-            ["test"],
-            ledger=world.ledger,
-            lake_root=world.lake_root,
-        )
-        return [one.message_key for one in page.messages]
+        filter_ = MessageFilter.parse(list(chosen.items()))
+        search = Search(filter_, ["test"], world.ledger, world.lake_root)
+        return [one.message_key for one in search.page().messages]
 
     assert found(text=key[:12]) == [key]
     assert found(text=key[:12].upper()) == [key]
