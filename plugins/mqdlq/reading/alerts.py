@@ -50,12 +50,11 @@ def send(
     """Send the alerts of a run that has ended; a second call for a run sends nothing twice."""
     run_id = run.run_id
     before = ledger.alerts.sent(run_id)
-    found = alerts_of(run, files, thresholds, ledger=ledger, now=now)
+    found, holds = alerts_of(run, files, thresholds, ledger=ledger, now=now)
     new = [alert for alert in found if alert.event not in before]
     sent = notify(new)
     # The next run sends an alert again that did not reach every recipient.
     unsent = {alert.event for alert in new} - set(sent)
-    holds = lasting_events(run, files, thresholds, ledger=ledger, now=now)
     ledger.alerts.record(run_id, sent, [event for event in holds if event not in unsent], now)
 
 
@@ -76,27 +75,36 @@ def send_start_failure(
 
 def alerts_of(
     run: Run, files: ReportFiles, thresholds: Alerts, *, ledger: Ledger, now: datetime
-) -> list[Alert]:
-    """Return the alerts of a run that has ended, in the order of `Event`."""
+) -> tuple[list[Alert], list[str]]:
+    """Return the alerts of a run that has ended, and the lasting events that hold after it.
+
+    Both are in the order of `Event`. An event holds, alerted before or not, also if it held before
+    and the run cannot observe it. `expiring` is among them, so that the next run does not send it
+    again for the same messages; it has no recovery.
+    """
     before = ledger.alerts.run_before(run)
     lasted = ledger.alerts.lasting(before) if before is not None else set()
+    found = dict(_found(run, files, thresholds, ledger, now))
     observable = _observable_events(run, ledger)
+    observed = observable | ({Event.EXPIRING} if observable and not run.message_keys else set())
+    holds = found.keys() | (lasted - observed)
     if Event.FAILED not in lasted and ledger.alerts.could_not_begin_since(before, run):
         lasted.add(Event.FAILED)
         observable.add(Event.FAILED)  # this run has started
-    found = dict(_found(run, files, thresholds, ledger, now))
     if files.expires_anew:
         lasted.discard(Event.EXPIRING)
     new = {event: words for event, words in found.items() if event not in lasted}
-    over = sorted(lasted & observable - set(found))
+    over = sorted(lasted & observable - found.keys())
     if over and not any(event in found for event in LASTING):
         new[Event.RECOVERY] = f"over: {', '.join(over)}"
     place = f"{run.queue} @ {run.queue_manager}"
-    return [
+    alerts = [
         Alert(event, f"{run.handler}: {new[event]} ({place})", files.short)
         for event in Event
         if event in new
     ]
+    may_hold = (event for event in Event if event.lasts or event is Event.EXPIRING)
+    return alerts, [event for event in may_hold if event in holds]
 
 
 def start_failure_alerts(handler: str, run_id: str, short: str, ledger: Ledger) -> list[Alert]:
@@ -117,24 +125,6 @@ def build_approval_alert(run: Run, asked: Iterable[str]) -> Alert:
     """Return the alert that notifies people of a plan that waits for an approval."""
     title = f"{run.handler}: a plan waits for approval ({run.queue} @ {run.queue_manager})"
     return Alert(Event.APPROVAL, title, "\n".join(asked))
-
-
-def lasting_events(
-    run: Run, files: ReportFiles, thresholds: Alerts, *, ledger: Ledger, now: datetime
-) -> list[str]:
-    """Return the lasting events that hold after a run, alerted before or not.
-
-    An event that the run cannot observe holds if it held before. `expiring` is among them, so that
-    the next run does not send it again for the same messages; it has no recovery.
-    """
-    before = ledger.alerts.run_before(run)
-    lasted = ledger.alerts.lasting(before) if before is not None else set()
-    holds: set[str] = set(dict(_found(run, files, thresholds, ledger, now)))
-    observed = _observable_events(run, ledger)
-    if observed and not run.message_keys:
-        observed.add(Event.EXPIRING)
-    holds |= lasted - observed
-    return [event for event in Event if event.lasts or event is Event.EXPIRING if event in holds]
 
 
 def _found(

@@ -6,7 +6,7 @@ The messages are read once, without Spark, and at most `MOST_MESSAGES` of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -21,7 +21,7 @@ from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Outcome, Trait
 from mqdlq.plan import steps_for
 from mqdlq.reading.run_messages import ROW_COLUMNS, MessageFacts, facts_of
-from mqdlq.rules import RulesTable, check, with_nuls_as_blanks
+from mqdlq.rules import check, with_nuls_as_blanks
 
 MOST_MESSAGES: Final = 50_000
 """The most messages that are read while someone waits for a page."""
@@ -31,8 +31,6 @@ SAMPLES: Final = 10
 
 NO_RULE: Final = 0
 """Stands for an ordinal where no rule matches, or none decided."""
-
-_SETTLED: Final = ("browse_seq", "outcome", "rule")
 
 
 @dataclass(slots=True)
@@ -120,13 +118,13 @@ def profile_causes(
     outcomes = _outcomes(run, taken, ledger, most)
     for row in islice(lake.whole_rows(taken.location, profiler.columns), most):
         newer = later.take(row["message_key"])
-        if newer is not None and newer.has_departed:
+        ending = outcomes.get(row["browse_seq"], (None, NO_RULE, False))
+        if newer is None:
+            profiler.add(row, ending)
+        elif newer.has_departed:
             profiler.leave_out(row, newer.run_id)
-        elif newer is not None:
-            _, rule, _ = outcomes.get(row["browse_seq"], _WITHOUT_OUTCOME)
-            profiler.add(row, (newer.outcome, rule, False))
         else:
-            profiler.add(row, outcomes.get(row["browse_seq"]))
+            profiler.add(row, (newer.outcome, ending[1], False))
         read += 1
     if read < taken.messages and (rest := later.departed_rest):
         wanted = [is_one_of(sorted((key,) for key in rest), "message_key")]
@@ -143,31 +141,29 @@ def end_of_night(now: datetime) -> datetime:
     return morning if morning > now else morning + timedelta(days=1)
 
 
-_Ending = tuple[Outcome, int, bool]
+_Ending = tuple[Outcome | None, int, bool]
 """An outcome, the rule that decided, and whether only a dry run is the reason."""
-_WITHOUT_OUTCOME: Final = (None, NO_RULE, False)
 
 
 class _Profiler:
+    """Adds the rows of a snapshot to the profiles of their causes."""
+
     def __init__(self, run: Run, now: datetime) -> None:
         self.causes: dict[str, CauseProfile] = {}
-        table = check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table
-        self._first_rule = _RuleFinder(table, nul_as_blank=run.nul_as_blank)
-        self.columns = sorted({*ROW_COLUMNS, *self._first_rule.columns})
-        self._expiry = _expiry_of(now)
-
-    def _profile_of(self, row: Mapping[str, Any]) -> CauseProfile:
-        cause = cause_of_row(row)
-        profile = self.causes.get(cause.cause_id)
-        if profile is None:
-            profile = self.causes[cause.cause_id] = CauseProfile(cause)
-        return profile
+        self._table = check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table
+        self._nul_as_blank = run.nul_as_blank
+        self._first_rules: dict[tuple[Any, ...], int] = {}
+        self.columns = sorted({*ROW_COLUMNS, *(self._table.columns if self._table else ())})
+        self._now = now
+        within = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
+        self._ends = {name: now + span for name, span in within.items()}
+        self._ends["night"] = end_of_night(now)
 
     def leave_out(self, row: Mapping[str, Any], run_id: str) -> None:
         """Count a message that a later run moved, or found gone."""
         self._profile_of(row).gone[run_id] += 1
 
-    def add(self, row: Mapping[str, Any], ending: _Ending | None) -> None:
+    def add(self, row: Mapping[str, Any], ending: _Ending) -> None:
         profile = self._profile_of(row)
         profile.messages += 1
         _count(profile.applications, row["put_appl_name"])
@@ -177,7 +173,7 @@ class _Profiler:
         is_dead_letter = profile.cause.is_of_dead_letters
         _count(profile.formats, row["dlh_format" if is_dead_letter else "format"])
         profile.handled_by[self._first_rule(row)] += 1
-        outcome, rule, is_dry = ending or _WITHOUT_OUTCOME
+        outcome, rule, is_dry = ending
         profile.endings[rule, outcome] += 1
         if outcome is not None and Trait.NEEDS_ATTENTION in outcome.traits and not is_dry:
             profile.needs_attention += 1
@@ -189,35 +185,40 @@ class _Profiler:
         if len(profile.samples) < SAMPLES:
             profile.samples.append((MessageFacts(**facts_of(row)), outcome))
 
+    def _profile_of(self, row: Mapping[str, Any]) -> CauseProfile:
+        cause = cause_of_row(row)
+        profile = self.causes.get(cause.cause_id)
+        if profile is None:
+            profile = self.causes[cause.cause_id] = CauseProfile(cause)
+        return profile
 
-class _RuleFinder:
-    """Finder of the first rule that matches a row; equal values are matched once."""
-
-    def __init__(self, table: RulesTable | None, *, nul_as_blank: bool) -> None:
-        self._table, self._nul_as_blank = table, nul_as_blank
-        self.columns = table.columns if table else ()
-        self._known: dict[tuple[Any, ...], int] = {}
-
-    def __call__(self, row: Mapping[str, Any]) -> int:
+    def _first_rule(self, row: Mapping[str, Any]) -> int:
+        """Return the first rule that matches a row; equal values are matched once."""
         if self._table is None or not self._table.acts_on(row["class"]):
             return NO_RULE
         key = self._table.key_of(row)
-        if key not in self._known:
+        if key not in self._first_rules:
             values = with_nuls_as_blanks(row) if self._nul_as_blank else row
             steps = steps_for(self._table, values)
-            self._known[key] = steps[0].rule if steps else NO_RULE
-        return self._known[key]
+            self._first_rules[key] = steps[0].rule if steps else NO_RULE
+        return self._first_rules[key]
+
+    def _expiry(self, at: datetime | None) -> tuple[str, ...]:
+        if at is None:
+            return ("never",)
+        if at <= self._now:
+            return ("expired",)
+        return tuple(name for name, end in self._ends.items() if at <= end) or ("later",)
 
 
 def _outcomes(run: Run, taken: TakenSnapshot, ledger: Ledger, most: int) -> dict[int, _Ending]:
     """Return how the messages ended, by browse_seq; settled ones keep an earlier run's outcome."""
     found: dict[int, _Ending] = {}
-    batches = lake.settled_rows(taken.location, _SETTLED)
+    batches = lake.settled_rows(taken.location, ("browse_seq", "outcome", "rule"))
     for row in islice((row for batch in batches for row in batch.to_pylist()), most):
         found[row["browse_seq"]] = (Outcome(row["outcome"]), row["rule"], False)
     for listed in islice(ledger.messages.listed(run.run_id), most):
-        if listed.outcome is not None:
-            fact = listed.outcome
+        if (fact := listed.outcome) is not None:
             found[listed.browse_seq] = (fact.outcome, fact.rule, fact.is_only_dry_run)
     return found
 
@@ -226,17 +227,3 @@ def _count(names: Counter[str], name: str | None) -> None:
     known = name or ""
     if known in names or len(names) < MOST_NAMES:
         names[known] += 1
-
-
-def _expiry_of(now: datetime) -> Callable[[datetime | None], tuple[str, ...]]:
-    hour, night, day = now + timedelta(hours=1), end_of_night(now), now + timedelta(days=1)
-
-    def counted(at: datetime | None) -> tuple[str, ...]:
-        if at is None:
-            return ("never",)
-        if at <= now:
-            return ("expired",)
-        within = (("hour", hour), ("night", night), ("day", day))
-        return tuple(name for name, end in within if at <= end) or ("later",)
-
-    return counted

@@ -209,7 +209,7 @@ class FleetRow:
 
     @property
     def since(self) -> tuple[SettledSince, ...]:
-        """The later runs that settled messages which needed attention by the last account."""
+        """Later runs that settled messages which needed attention."""
         return summed(one.since for one in self.later if one.is_settled)
 
     @property

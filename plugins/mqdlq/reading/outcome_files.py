@@ -22,36 +22,25 @@ from mqdlq.reading.run_messages import Message, MessageList
 from mqdlq.words import visible
 
 _ROWS: Final = 10_000
-_UTC: Final = pa.timestamp("us", tz="UTC")
-SCHEMA: Final = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("browse_seq", pa.int64()),
-        ("message_key", pa.string()),
-        ("msg_id", pa.string()),
-        ("put_appl_name", pa.string()),
-        ("user_identifier", pa.string()),
-        ("format", pa.string()),
-        ("total_length", pa.int64()),
-        ("reason", pa.int32()),
-        ("reason_text", pa.string()),
-        ("dest_q_name", pa.string()),
-        ("dest_q_mgr_name", pa.string()),
-        ("since", _UTC),
-        ("expires_at", _UTC),
-        ("outcome", pa.string()),
-        ("why", pa.string()),
-        ("why_code", pa.string()),
-        ("rule", pa.int32()),
-        ("rule_line", pa.int32()),
-        ("action", pa.string()),
-        ("target_q", pa.string()),
-        ("target_q_mgr", pa.string()),
-        ("attempts", pa.int32()),
-        ("at", _UTC),
-        ("is_settled", pa.bool_()),
-        ("is_known_since", pa.bool_()),
-    ]
+_TYPES: Final = {
+    **dict.fromkeys(("browse_seq", "total_length", "messages"), pa.int64()),
+    **dict.fromkeys(("reason", "rule", "rule_line", "attempts", "residence"), pa.int32()),
+    **dict.fromkeys(("since", "expires_at", "at"), pa.timestamp("us", tz="UTC")),
+    **dict.fromkeys(("is_settled", "is_known_since", "dry_run"), pa.bool_()),
+}
+"""The types of columns; any other one has text."""
+
+
+def _schema(*names: str, **types: pa.DataType) -> pa.Schema:
+    known = _TYPES | types
+    return pa.schema([(name, known.get(name, pa.string())) for name in names])
+
+
+SCHEMA: Final = _schema(
+    *("run_id", "browse_seq", "message_key", "msg_id", "put_appl_name", "user_identifier"),
+    *("format", "total_length", "reason", "reason_text", "dest_q_name", "dest_q_mgr_name"),
+    *("since", "expires_at", "outcome", "why", "why_code", "rule", "rule_line", "action"),
+    *("target_q", "target_q_mgr", "attempts", "at", "is_settled", "is_known_since"),
 )
 """The columns of every form: a message with its outcome, the run, and the reason in words."""
 
@@ -186,33 +175,14 @@ FORMS: Final[Mapping[str, FileForm]] = {
 
 # The outcomes of all runs.
 
-OUTCOMES: Final = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("queue_manager", pa.string()),
-        ("queue", pa.string()),
-        ("message_key", pa.binary()),
-        ("residence", pa.int32()),
-        ("rules_digest", pa.string()),
-        ("dry_run", pa.bool_()),
-        ("rule", pa.int32()),
-        ("action", pa.string()),
-        ("outcome", pa.string()),
-        ("at", _UTC),
-    ]
+OUTCOMES: Final = _schema(
+    *("run_id", "queue_manager", "queue", "message_key", "residence", "rules_digest", "dry_run"),
+    *("rule", "action", "outcome", "at"),
+    message_key=pa.binary(),
 )
-PRUNED: Final = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("queue_manager", pa.string()),
-        ("queue", pa.string()),
-        ("rules_digest", pa.string()),
-        ("dry_run", pa.bool_()),
-        ("rule", pa.int32()),
-        ("action", pa.string()),
-        ("outcome", pa.string()),
-        ("messages", pa.int64()),
-    ]
+PRUNED: Final = _schema(
+    *("run_id", "queue_manager", "queue", "rules_digest", "dry_run", "rule", "action", "outcome"),
+    "messages",
 )
 
 

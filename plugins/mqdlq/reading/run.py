@@ -20,8 +20,7 @@ from mqdlq.errors import LakeError
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.run_messages import AttemptCount, RunCounts
-from mqdlq.ledger.tables import Decision, Ending
-from mqdlq.ledger.tables import Look, Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import Decision, Ending, Look, Run, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, Trait, Verdict
 from mqdlq.rules import check
 from mqdlq.words import count, moment, numbers

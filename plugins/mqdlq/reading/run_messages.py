@@ -33,8 +33,7 @@ from mqdlq.lake.row_search import is_one_of, is_within, places_of_rows, search_r
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader, Listed
 from mqdlq.ledger.reading.run_messages import OutcomeFilter, RunCounts
-from mqdlq.ledger.tables import Attempt, Decision, Ending, OutcomeFact
-from mqdlq.ledger.tables import Run
+from mqdlq.ledger.tables import Attempt, Decision, Ending, OutcomeFact, Run
 from mqdlq.model import AttemptState, MessageClass, Outcome, QueueKind, Trait
 from mqdlq.reading.filters import Presence, RowFilter, RunMessageFilter, conditions_of
 from mqdlq.reading.run import NO_RULE, SNAPSHOT_UNREADABLE, Sources

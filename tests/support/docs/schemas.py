@@ -9,8 +9,11 @@ from typing import Any, Final, get_type_hints
 
 from sqlalchemy import Column, Table
 
+from mqdlq.causes import Cause, CountedCause
 from mqdlq.ledger.tables import Run, metadata
-from mqdlq.reading.report import json_report, records
+from mqdlq.reading.report import json_report
+from mqdlq.reading.report.building import Report
+from mqdlq.reading.run import Sources
 from tests.support.docs.tables import table
 
 _MEANINGS: Final = {
@@ -77,25 +80,24 @@ def _key(column: Column[Any]) -> str:
 
 
 def _records() -> Iterator[str]:
-    declared = vars(records).values()
-    found = [one for one in declared if isinstance(one, type) and is_dataclass(one)]
-    found.sort(key=lambda one: one is not records.Report)  # the document first
-    modules = (records.__name__, "mqdlq.controls.", "mqdlq.ledger.reading.")
-    for one in found:
-        is_shown = one.__module__.startswith(modules) or one in json_report.KEYS
-        if is_shown and not one.__subclasses__():
-            hints = get_type_hints(one)  # a plain type has no length of its column
-            types = {
-                field.name: getattr(hints[field.name], "__name__", "")
-                if isinstance(hints[field.name], type)
-                else field.type
-                for field in fields(one)
-            }
-            keys = {name: types[name] for name in json_report.keys_of(one)}
-            if one is Run:
-                keys |= {"ended_at": "datetime | None", "duration_s": "float"}
-            rows = ((f"`{name}`", f"`{kind}`") for name, kind in keys.items())
-            yield f"### {one.__name__}\n\n{_about(one)}\n\n{table(('key', 'type'), rows)}\n"
+    for one in json_report.RECORDS:
+        keys = {name: _type_of(one, name) for name in json_report.keys_of(one)}
+        if one is Run:
+            keys |= {"ended_at": "datetime | None", "duration_s": "float"}
+        rows = ((f"`{name}`", f"`{kind}`") for name, kind in keys.items())
+        yield f"### {one.__name__}\n\n{_about(one)}\n\n{table(('key', 'type'), rows)}\n"
+
+
+def _type_of(record: type, name: str) -> str:
+    """Return the type of a field or a property; some of them are those of a part of the record."""
+    for each in (record, {CountedCause: Cause, Report: Sources}.get(record, record)):
+        if isinstance(found := getattr(each, name, None), property):
+            return str(found.fget.__annotations__["return"])
+        hints = get_type_hints(each)
+        if name in hints:  # a plain type has no length of its column
+            hint, written = hints[name], {one.name: one.type for one in fields(each)}
+            return hint.__name__ if isinstance(hint, type) else str(written[name])
+    raise AttributeError(f"{record.__name__} has no {name}")
 
 
 def _about(record: type) -> str:

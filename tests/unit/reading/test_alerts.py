@@ -14,7 +14,7 @@ from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.failures import Failure
 from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger.tables import Look, Run, alerts, causes
-from mqdlq.reading.alerts import Alert, alerts_of, lasting_events, start_failure_alerts
+from mqdlq.reading.alerts import Alert, alerts_of, start_failure_alerts
 from mqdlq.reading.report.building import expiry_in_words, read_report
 from mqdlq.reading.report.files import ReportFiles
 from mqdlq.stages.execute import make_pass, settle
@@ -65,8 +65,7 @@ def events(
         expires_anew=anew,
     )
     thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
-    found = alerts_of(run, files, thresholds, ledger=world.ledger, now=world.clock())
-    lasting = lasting_events(run, files, thresholds, ledger=world.ledger, now=world.clock())
+    found, lasting = alerts_of(run, files, thresholds, ledger=world.ledger, now=world.clock())
     names = [alert.event for alert in found]
     world.ledger.alerts.record(run.run_id, names, lasting, world.clock())
     assert world.ledger.alerts.sent(run.run_id) == set(names)

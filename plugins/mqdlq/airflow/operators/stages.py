@@ -289,7 +289,7 @@ class Approve(Stage):
         return self.execute(context)
 
     def _ask(self, context: Context, run: Run, accepted: PlanReview, ledger: Ledger) -> None:
-        from mqdlq.reading.report.review_page import ReviewSettings, write_review_page  # noqa: PLC0415 (the same)
+        from mqdlq.reading.report.markdown import ReviewSettings, write_review_page  # noqa: PLC0415 (the same)
 
         handler = self.configuration()
         asked = [text for _, text in accepted.questions]

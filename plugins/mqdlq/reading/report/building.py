@@ -29,9 +29,14 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import in_parts
 from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
 from mqdlq.ledger.reading.run_messages import AttemptCount, RunCounts
-from mqdlq.ledger.tables import EvidenceCheck
-from mqdlq.ledger.tables import LearnedCount
-from mqdlq.ledger.tables import RecordedVerdict, Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import (
+    EvidenceCheck,
+    LearnedCount,
+    RecordedVerdict,
+    Run,
+    Sighting,
+    TakenSnapshot,
+)
 from mqdlq.model import DEPARTED, AttemptState, MessageClass, Outcome, Trait, Verdict
 from mqdlq.reading.report.groups import GroupedMessages, MessageGroup
 from mqdlq.reading.run import (

@@ -36,7 +36,17 @@ _PRIVATE_FILE: Final = 0o600
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """A written report; `why` says why the run counts as failed, "" where it does not."""
+    """A written report, and what alerts and metrics take from it.
+
+    `why` says why the run counts as failed, "" where it does not; `short` is the headline, the
+    reason and the next step. `note` has the words of the run's note in Airflow, see `run_note`.
+    Without an account, or before the last browse has closed it, `adds_up` is true. `oldest_left` is
+    the time since when the oldest remaining message is on the queue. `expiring` says in words which
+    messages expire before the next run, `breakers` which breakers are open; with `expires_anew` the
+    report of the previous run did not say so of one of these messages. `reasons` counts the
+    messages of the snapshot by the reason in their MQDLH, 0 without one, `attention` those that
+    need attention by outcome.
+    """
 
     text: str
     html_path: Path
@@ -44,25 +54,16 @@ class ReportFiles:
     failed: bool
     why: str
     short: str = ""
-    """Headline, reason and next step, as an alert has them."""
     verdict: Verdict = Verdict.OK
     headline: str = ""
     note: Mapping[str, str] = field(default_factory=dict)
-    """The words of the run's note in Airflow, see `run_note`."""
     adds_up: bool = True
-    """Whether the account adds up; true if there is no account."""
     oldest_left: datetime | None = None
-    """The time since when the oldest remaining message is on the queue."""
     expiring: str = ""
-    """Which messages expire before the next run, in words; "" if none does."""
     expires_anew: bool = True
-    """Whether the report of the previous run did not say so of one of them."""
     breakers: tuple[str, ...] = ()
-    """The open breakers, in words."""
     reasons: Mapping[int, int] = field(default_factory=dict)
-    """How many messages of the snapshot have which reason in their MQDLH, 0 without one."""
     attention: Mapping[Outcome, int] = field(default_factory=dict)
-    """How many messages with which outcome need attention."""
 
 
 def write_report(

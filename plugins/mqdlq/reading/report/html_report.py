@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -33,7 +31,7 @@ from mqdlq.reading import run
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report import building, groups
 from mqdlq.reading.report.building import Report, control_lines
-from mqdlq.reading.run import BINS, Account, RuleRow
+from mqdlq.reading.run import BINS, Account
 from mqdlq.words import VERDICTS
 
 WIDTH: Final = 1000.0
@@ -43,109 +41,72 @@ HALF: Final = 20.0
 MISSING: Final = "missing"
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A part of a bar: an outcome or "missing", its number, its beginning and its length."""
-
-    what: str
-    messages: int
-    x: float
-    width: float
+Drawn = dict[str, Any]
+"""A part of a drawing for a template: what it stands for, and where it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Attempts in one period: successful ones are above the base line, others below it."""
-
-    state: AttemptState
-    attempts: int
-    at: datetime
-    x: float
-    width: float
-    y: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """The attempts of one rule on one target."""
-
-    first: AttemptCount
-    succeeded: int
-    other: int
-    columns: tuple[Column, ...]
-
-
-def segments(counts: Mapping[Outcome, int], total: int, missing: int = 0) -> tuple[Segment, ...]:
-    return tuple(_segments([(o.value, n) for o, n in counts.items()] + [(MISSING, missing)], total))
-
-
-def _segments(parts: Sequence[tuple[str, int]], total: int) -> Iterator[Segment]:
-    x = 0.0
-    for what, messages in parts:
+def segments(counts: Mapping[Outcome, int], total: int, missing: int = 0) -> list[Drawn]:
+    """Return the parts of a bar, each an outcome or "missing" with its beginning and length."""
+    drawn, x = [], 0.0
+    for what, messages in (*counts.items(), (MISSING, missing)):
         if messages > 0:
             width = WIDTH * messages / total
-            yield Segment(what, messages, round(x, 2), round(width, 2))
+            place = {"x": round(x, 2), "width": round(width, 2)}
+            drawn.append({"what": str(what), "messages": messages, **place})
             x += width
+    return drawn
 
 
-def account_bar(account: Account) -> tuple[Segment, ...]:
+def account_bar(account: Account) -> list[Drawn]:
     """Lay out the account: every outcome of the selected messages, and messages without one."""
     total = max(account.messages, account.booked) - account.not_selected
     return segments(account.outcomes, total, account.messages - account.booked)
 
 
-def rule_bar(row: RuleRow, longest: int) -> tuple[Segment, ...]:
-    return segments({row.outcome: row.messages}, longest)
+def lanes(points: Sequence[AttemptCount]) -> list[Drawn]:
+    """Draw attempts over the time from the first to the last of them, a lane to a rule's target.
 
-
-def lanes(points: Sequence[AttemptCount]) -> tuple[Lane, ...]:
-    """Draw attempts over the time from the first to the last of them, a lane to a rule's target."""
+    The columns of successful ones are above the base line, those of others below it.
+    """
     if not points:
-        return ()
+        return []
     start = min(point.at for point in points)
     whole = (max(point.at for point in points) - start).total_seconds() or 1.0
-    grouped: dict[tuple[object, ...], list[AttemptCount]] = defaultdict(list)
+    placed: dict[tuple[object, ...], list[tuple[AttemptCount, tuple[int, bool]]]]
+    placed = defaultdict(list)
+    heights: Counter[tuple[object, ...]] = Counter()
     for point in points:
-        grouped[point.rule, point.action, point.target_q, point.target_q_mgr].append(point)
-    tallest = max(_heights(members, start, whole) for members in grouped.values())
-    return tuple(_lane(members, start, whole, tallest) for members in grouped.values())
+        period = int((point.at - start).total_seconds() / whole * (BINS - 1))
+        column = (period, point.state is AttemptState.CONFIRMED)
+        lane = (point.rule, point.action, point.target_q, point.target_q_mgr)
+        placed[lane].append((point, column))
+        heights[lane, column] += point.attempts
+    tallest = max(heights.values())
+    return [_lane(members, HALF / tallest) for members in placed.values()]
 
 
-def _place(point: AttemptCount, start: datetime, whole: float) -> tuple[int, bool]:
-    stretch = int((point.at - start).total_seconds() / whole * (BINS - 1))
-    return stretch, point.state is AttemptState.CONFIRMED
-
-
-def _heights(points: Sequence[AttemptCount], start: datetime, whole: float) -> int:
-    heights: dict[tuple[int, bool], int] = defaultdict(int)
-    for point in points:
-        heights[_place(point, start, whole)] += point.attempts
-    return max(heights.values())
-
-
-def _lane(points: Sequence[AttemptCount], start: datetime, whole: float, tallest: int) -> Lane:
+def _lane(placed: Sequence[tuple[AttemptCount, tuple[int, bool]]], scale: float) -> Drawn:
     filled: dict[tuple[int, bool], float] = defaultdict(float)
-    columns = []
-    for point in points:
-        stretch, succeeded = place = _place(point, start, whole)
-        height = HALF * point.attempts / tallest
-        y = HALF - filled[place] - height if succeeded else HALF + filled[place]
-        filled[place] += height
-        step = WIDTH / BINS
+    tally, columns, step = [0, 0], [], WIDTH / BINS
+    for point, column in placed:
+        period, succeeded = column
+        height = point.attempts * scale
+        y = HALF - filled[column] - height if succeeded else HALF + filled[column]
+        filled[column] += height
+        tally[succeeded] += point.attempts
         columns.append(
-            Column(
-                point.state,
-                point.attempts,
-                point.at,
-                round(stretch * step, 2),
-                round(step * 0.8, 2),
-                round(y, 2),
-                round(height, 2),
-            )
+            {
+                "state": point.state,
+                "attempts": point.attempts,
+                "at": point.at,
+                "x": round(period * step, 2),
+                "width": round(step * 0.8, 2),
+                "y": round(y, 2),
+                "height": round(height, 2),
+            }
         )
-    good = sum(point.attempts for point in points if point.state is AttemptState.CONFIRMED)
-    return Lane(points[0], good, sum(p.attempts for p in points) - good, tuple(columns))
+    counted = {"succeeded": tally[True], "other": tally[False]}
+    return {"first": placed[0][0], **counted, "columns": columns}
 
 
 # The Jinja environment of the HTML components, for the report and for other pages.
@@ -175,7 +136,6 @@ def component_environment(*directories: Path) -> Environment:
         "number": "{:,}".format,
         "outcome": _outcome,
         "reason": reason_text,
-        "said": _said,
         "evidence_in_words": evidence_in_words,
         "ramp_in_words": ramp_in_words,
         "repair_in_words": repair_in_words,
@@ -201,20 +161,14 @@ def component_environment(*directories: Path) -> Environment:
         "tried_in_words": groups.tried_in_words,
         "destination_in_words": groups.destination_in_words,
         "segments": segments,
-        "rule_bar": rule_bar,
         "half": HALF,
     }
     return environment
 
 
 def _outcome(value: Outcome | str | None) -> str:
-    """Return an outcome in words, also one by its value in the ledger."""
-    return words.outcome_in_words(Outcome(value) if isinstance(value, str) else value)
-
-
-def _said(what: str) -> str:
-    """Return what a segment of a bar counts, in words."""
-    return words.outcome_in_words(None if what == MISSING else Outcome(what))
+    """Return an outcome in words, also one by its value in the ledger, and "missing"."""
+    return words.outcome_in_words(None if value in {None, MISSING} else Outcome(value))
 
 
 # The page.

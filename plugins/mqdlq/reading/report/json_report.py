@@ -26,11 +26,15 @@ from io import StringIO
 from typing import Any, Final
 
 from mqdlq.causes import CountedCause
+from mqdlq.controls.loops.round_trips import ReturnRow
+from mqdlq.controls.ramp.report import RampRow
+from mqdlq.controls.repair.changes import RepairRow
+from mqdlq.failures import Failure
 from mqdlq.ledger.reading.run_messages import AttemptCount
-from mqdlq.ledger.tables import Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import EvidenceCheck, LearnedCount, Run, Sighting, TakenSnapshot
 from mqdlq.reading.report.building import Expiry, Report
-from mqdlq.reading.report.groups import MessageGroup
-from mqdlq.reading.run import Account, FailedRule, RuleRow
+from mqdlq.reading.report.groups import MessageGroup, TriedGroup
+from mqdlq.reading.run import Account, FailedRule, PlanFacts, RuleRow
 from mqdlq.reading.run_messages import Message, Tried
 from mqdlq.words import cause_in_words
 
@@ -91,6 +95,12 @@ KEYS: Final[Mapping[type, Sequence[str]]] = {
     Expiry: ("until", "has_schedule", "messages", "first_at", "causes", "expired", "new"),
 }
 """The keys of the records that have other fields, or have them in another order."""
+
+RECORDS: Final[tuple[type, ...]] = (
+    *(*KEYS, PlanFacts, TriedGroup, Failure, LearnedCount, RampRow, ReturnRow, RepairRow),
+    EvidenceCheck,
+)
+"""The records that a document has, itself first."""
 
 _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that JSON does not escape: C1 controls, and controls of the text direction."""

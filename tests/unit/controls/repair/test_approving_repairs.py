@@ -10,7 +10,7 @@ from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.ledger.tables import Run
 from mqdlq.model import Outcome
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.review_page import ReviewSettings, write_review_page
+from mqdlq.reading.report.markdown import ReviewSettings, write_review_page
 from mqdlq.stages.approve import PlanReview, record_answer, review_plan
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World

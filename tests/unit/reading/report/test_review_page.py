@@ -12,7 +12,7 @@ import pytest
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.ledger.tables import Run
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.review_page import (
+from mqdlq.reading.report.markdown import (
     MOST_CAUSES,
     MOST_MESSAGES,
     MOST_RULES,

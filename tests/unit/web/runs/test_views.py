@@ -85,7 +85,7 @@ def test_a_run_in_progress_has_its_next_pass_and_its_leases(ledger: Ledger, lake
     assert (page.leased_until, page.limit_at) == (START + HOUR, START + HOUR)
     assert page.summary.account is not None
     bar = account_bar(page.summary.account)
-    assert [(part.what, part.messages) for part in bar] == [("delivered", 1), ("missing", 1)]
+    assert [(part["what"], part["messages"]) for part in bar] == [("delivered", 1), ("missing", 1)]
 
 
 def test_the_messages_of_a_run_are_paged(ledger: Ledger, lake_root: str) -> None:
