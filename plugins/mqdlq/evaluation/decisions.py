@@ -9,7 +9,7 @@ number of messages.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -73,9 +73,9 @@ class Decisions:
         return found
 
     def _number_matchable(self, rows: pa.RecordBatch) -> Numbers:
-        held = {name: _Column(*encoded(self._values(name, rows))) for name in self._columns}
-        which, some = _distinct(rows.num_rows, list(held.values()))
-        one_of_each = {name: column.at(some) for name, column in held.items()}
+        held = {name: encoded(self._values(name, rows)) for name in self._columns}
+        which, some = _distinct(rows.num_rows, held.values())
+        one_of_each = {name: (values, codes[some]) for name, (values, codes) in held.items()}
         return self._decide_combinations(len(some), one_of_each)[which]
 
     def _values(self, name: str, letters: pa.RecordBatch) -> pa.Array:
@@ -86,9 +86,9 @@ class Decisions:
         return letters.column(name)
 
     def _decide_combinations(self, number: int, held: dict[str, _Column]) -> Numbers:
+        compared = [(name, *held[name]) for name in self._masks.columns]
         standing = [
-            (self._masks.cached_bits(name, held[name].values), held[name].codes)
-            for name in self._masks.columns
+            (self._masks.cached_bits(name, values), codes) for name, values, codes in compared
         ]
         bits = self._masks.combined(number, standing)
         nearest = np.zeros(number, np.int64)
@@ -103,14 +103,14 @@ class Decisions:
         sets = _as_bytes(bits).dictionary_encode()
         codes = sets.indices.to_numpy()
         chains = [self._chain(code) for code in sets.dictionary.to_pylist()]
-        targets = {
-            name: held[name].where(np.array([name in chain.columns for chain in chains])[codes])
-            for name in self._targets
-        }
-        near = _Column(pa.nulls(len(self._masks.table.rules) + 1), nearest)
-        which, some = _distinct(
-            len(bits), [_Column(sets.dictionary, codes), *targets.values(), near]
-        )
+        targets = {}
+        for name in self._targets:
+            values, places = held[name]
+            is_needed = np.array([name in chain.columns for chain in chains])[codes]
+            # The first value for rows that need none, so that it does not distinguish them.
+            targets[name] = values, np.where(is_needed, places, 0)
+        near = pa.nulls(len(self._masks.table.rules) + 1), nearest
+        which, some = _distinct(len(bits), [(sets.dictionary, codes), *targets.values(), near])
         alike = zip(
             codes[some].tolist(), _values(targets, some), nearest[some].tolist(), strict=True
         )
@@ -124,30 +124,19 @@ class Decisions:
         return self._chains[code]
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """Rows of a column as codes, which are indexes of their values."""
-
-    values: pa.Array
-    codes: Numbers
-
-    def at(self, places: Numbers) -> _Column:
-        return _Column(self.values, self.codes[places])
-
-    def where(self, is_needed: Any) -> _Column:
-        """Use the first value for rows that need none, so that it does not distinguish them."""
-        return _Column(self.values, np.where(is_needed, self.codes, 0))
+_Column = tuple[pa.Array, Numbers]
+"""The values of a column, and for each row the index of its value."""
 
 
-def _distinct(rows: int, columns: Sequence[_Column]) -> tuple[Numbers, Numbers]:
+def _distinct(rows: int, columns: Iterable[_Column]) -> tuple[Numbers, Numbers]:
     """Return the number of each row's distinct combination, and one row for each combination."""
     combined, size = np.zeros(rows, np.int64), 1
-    for column in columns:
-        values = max(len(column.values), 1)
+    for held, codes in columns:
+        values = max(len(held), 1)
         if size * values >= 1 << 62:
             dense = pa.array(combined).dictionary_encode()
             combined, size = dense.indices.to_numpy().astype(np.int64), len(dense.dictionary)
-        combined = combined * values + column.codes
+        combined = combined * values + codes
         size *= values
     dense = pa.array(combined).dictionary_encode()
     which = dense.indices.to_numpy()
@@ -165,9 +154,7 @@ def _as_bytes(bits: Words) -> pa.FixedSizeBinaryArray:
 def _values(columns: dict[str, _Column], places: Numbers) -> list[dict[str, str]]:
     if not columns:
         return [{} for _ in places]
-    held = {
-        name: column.values.take(pa.array(column.codes[places])) for name, column in columns.items()
-    }
+    held = {name: values.take(pa.array(codes[places])) for name, (values, codes) in columns.items()}
     rows: list[dict[str, str]] = pa.table(held).to_pylist()
     return rows
 

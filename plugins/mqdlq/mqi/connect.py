@@ -256,11 +256,27 @@ def connect_arguments(
     options = _options(client, settings, may_reconnect=may_reconnect)
     arguments: dict[str, Any] = {}
     if settings.ccdt_url:
-        arguments["cno"] = _cno_with_ccdt(client, settings, options)
+        if client.name == "pymqi":
+            raise ConnectionSettingsError(
+                "MQDLQ-106",
+                "pymqi does not support ccdt_url (its MQCNO is of version 5); give host and"
+                ' channel, or add "client": "ibmmq" to the connection\'s extra',
+            )
+        arguments["cno"] = cno = client.module.CNO()
+        cno.Version = client.CMQC.MQCNO_VERSION_6  # the first that has CCDTUrlPtr
+        cno.Options = options
+        cno.CCDTUrl = settings.ccdt_url.encode()
     else:
         arguments["opts"] = options
-    if settings.transport == "client" and not settings.ccdt_url:
-        arguments["cd"] = _cd(client, settings)
+        if settings.transport == "client":
+            arguments["cd"] = channel = client.module.CD()
+            channel.ChannelName = settings.channel.encode()
+            channel.ConnectionName = settings.connection_name.encode()
+            channel.ChannelType = MQCHT_CLNTCONN
+            channel.TransportType = MQXPT_TCP
+            channel.MaxMsgLength = LONGEST_MESSAGE
+            channel.SSLCipherSpec = settings.tls_cipher_spec.encode()
+            channel.RemoteUserIdentifier = settings.client_user_id.encode()
     if settings.key_repository:
         arguments["sco"] = tls = client.module.SCO()
         tls.KeyRepository = settings.key_repository.encode()
@@ -286,29 +302,3 @@ def _options(client: Client, settings: ConnectionSettings, *, may_reconnect: boo
         }[wish]
         options |= int(constants.MQCNO_CLIENT_BINDING) | int(reconnect)
     return options
-
-
-def _cno_with_ccdt(client: Client, settings: ConnectionSettings, options: int) -> Any:
-    if client.name == "pymqi":
-        raise ConnectionSettingsError(
-            "MQDLQ-106",
-            "pymqi does not support ccdt_url (its MQCNO is of version 5); give host and channel,"
-            ' or add "client": "ibmmq" to the connection\'s extra',
-        )
-    cno = client.module.CNO()
-    cno.Version = client.CMQC.MQCNO_VERSION_6  # the first that has CCDTUrlPtr
-    cno.Options = options
-    cno.CCDTUrl = settings.ccdt_url.encode()
-    return cno
-
-
-def _cd(client: Client, settings: ConnectionSettings) -> Any:
-    channel = client.module.CD()
-    channel.ChannelName = settings.channel.encode()
-    channel.ConnectionName = settings.connection_name.encode()
-    channel.ChannelType = MQCHT_CLNTCONN
-    channel.TransportType = MQXPT_TCP
-    channel.MaxMsgLength = LONGEST_MESSAGE
-    channel.SSLCipherSpec = settings.tls_cipher_spec.encode()
-    channel.RemoteUserIdentifier = settings.client_user_id.encode()
-    return channel
