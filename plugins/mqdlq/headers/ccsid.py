@@ -80,15 +80,7 @@ _SEVERAL_BYTE_ASCII: Final = {
     5488: "gb18030",
     33722: "euc_jp",
 }
-_EBCDIC: Final = {
-    37: "cp037",
-    273: "cp273",
-    424: "cp424",
-    500: "cp500",
-    875: "cp875",
-    1026: "cp1026",
-    1140: "cp1140",
-}
+_EBCDIC: Final = {ccsid: f"cp{ccsid:03}" for ccsid in (37, 273, 424, 500, 875, 1026, 1140)}
 
 
 @dataclass(frozen=True, slots=True)

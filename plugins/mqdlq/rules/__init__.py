@@ -5,15 +5,6 @@ from __future__ import annotations
 from mqdlq.rules.comparing import Change, Comparison, RuleChange, compare
 from mqdlq.rules.diagnostics import Diagnostic, RulesError, Severity
 from mqdlq.rules.formatting import format_table
-from mqdlq.rules.matching import (
-    Explanation,
-    Failure,
-    Trace,
-    explain,
-    matches,
-    matching_rules,
-    with_nuls_as_blanks,
-)
 from mqdlq.rules.reading import (
     CheckResult,
     WrittenRule,
@@ -23,4 +14,18 @@ from mqdlq.rules.reading import (
     table_with,
     treatment_changes,
 )
-from mqdlq.rules.table import ControlData, Pattern, Rule, RulesTable, freeze, print_table
+from mqdlq.rules.table import (
+    ControlData,
+    Explanation,
+    Failure,
+    Pattern,
+    Rule,
+    RulesTable,
+    Trace,
+    explain,
+    freeze,
+    matches,
+    matching_rules,
+    print_table,
+    with_nuls_as_blanks,
+)

@@ -22,11 +22,15 @@ from mqdlq.rules.extensions import (
     collapsed,
     condition_of,
     read_condition,
+    shown_value,
     value_of,
 )
 from mqdlq.rules.grammar import COLUMNS
 from mqdlq.rules.keywords import EXTENSIONS, KNOWN, Keyword, Kind
 from mqdlq.rules.wildcards import compiled
+
+Values = Mapping[str, Any]
+"""The row of a message: its values by column."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Pattern:
     def is_extension(self) -> bool:
         return KNOWN[self.keyword].is_extension
 
-    def value_in(self, values: Mapping[str, Any]) -> str | int | None:
+    def value_in(self, values: Values) -> str | int | None:
         keyword = KNOWN[self.keyword]
         return value_of(keyword, values) if keyword.is_extension else values.get(self.column)
 
@@ -172,11 +176,11 @@ class RulesTable:
         meaning = freeze(self) + ("" if is_default else f"* {self.queue_kind}\n")
         return hashlib.sha256(meaning.encode()).hexdigest()
 
-    def key_of(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    def key_of(self, values: Values) -> tuple[Any, ...]:
         """Return the values of a row that decide which rules match, for use as a key."""
         return tuple(self._compared_value(name, values) for name in self.compared)
 
-    def _compared_value(self, column: str, values: Mapping[str, Any]) -> Any:
+    def _compared_value(self, column: str, values: Values) -> Any:
         keyword = self.extensions.get(column)
         if keyword is None:
             return values.get(column)
@@ -303,3 +307,114 @@ def _cut(text: str) -> Iterator[str]:
             yield f"{text[:end]}-"
             text = text[end:]
     yield text
+
+
+# Match a message with the rules of a table.
+#
+# Values are those of a snapshot's columns: text without trailing blanks, or numbers. An absent
+# value or None counts as a field of blanks, or 0. No extension matches a value that is absent.
+
+
+def with_nuls_as_blanks(values: Values) -> dict[str, Any]:
+    """Replace NULs by blanks, for handlers with `nul_as_blank`; IBM's handler does not."""
+    return {
+        column: value.replace("\0", " ").rstrip(" ") if isinstance(value, str) else value
+        for column, value in values.items()
+    }
+
+
+def matches(rule: Rule, values: Values) -> bool:
+    return all(pattern.matches(pattern.value_in(values)) for pattern in rule.patterns)
+
+
+def matching_rules(table: RulesTable, values: Values) -> tuple[Rule, ...]:
+    r"""Return all rules that match the message, in the order of the table.
+
+    >>> from mqdlq.rules import parse
+    >>> table = parse("REASON(2053) ACTION(RETRY)\nDESTQ(PAY*) ACTION(IGNORE)\nACTION(DISCARD)\n")
+    >>> letter = {"dlh_reason": 2085, "dlh_dest_q_name": "PAYMENTS"}
+    >>> [rule.action.name for rule in matching_rules(table, letter)]
+    ['IGNORE', 'DISCARD']
+    """
+    return tuple(rule for rule in table.rules if matches(rule, values))
+
+
+# Explain for one message which rules match, and why the others do not.
+
+OTHER_VALUE: Final = "another value or not there"
+"""The text for a property that does not meet a condition; its value is not stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A pattern that did not match, and the value it was compared with.
+
+    The value of an extension is text, "" if it is unknown. With `only_nuls` it would match if the
+    field's NULs were blanks.
+    """
+
+    pattern: Pattern
+    actual: str | int
+    only_nuls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The result of one rule: `failures` are the patterns that did not match, in written order."""
+
+    rule: Rule
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The trace of every rule, and the chain of rules to try, in order."""
+
+    chain: tuple[Rule, ...]
+    traces: tuple[Trace, ...]
+
+    @property
+    def nearest(self) -> Trace | None:
+        """The first rule with the fewest failing patterns, if no rule matches."""
+        if self.chain:
+            return None
+        return min(self.traces, key=lambda trace: len(trace.failures))
+
+
+def explain(table: RulesTable, values: Values) -> Explanation:
+    """Trace every rule in order; the chain ends at the first matching rule that cannot fail."""
+    traces = tuple(_trace(rule, values) for rule in table.rules)
+    chain = []
+    for trace in traces:
+        if not trace.failures:
+            chain.append(trace.rule)
+            if trace.rule.cannot_fail:
+                break
+    return Explanation(tuple(chain), traces)
+
+
+def _trace(rule: Rule, values: Values) -> Trace:
+    failures = []
+    for pattern in sorted(rule.patterns, key=lambda pattern: pattern.place):
+        actual = pattern.value_in(values)
+        if not pattern.matches(actual):
+            shown = _present(pattern, actual, values)
+            failures.append(Failure(pattern, shown, _only_nuls(pattern, actual)))
+    return Trace(rule, tuple(failures))
+
+
+def _present(pattern: Pattern, actual: str | int | None, values: Values) -> str | int:
+    """Return a value as it is compared: an absent one is blank, or 0; "" if it is unknown."""
+    keyword = KNOWN[pattern.keyword]
+    if keyword.kind is Kind.PROPERTY:
+        return OTHER_VALUE if pattern.value in (values.get("properties_unmet") or ()) else ""
+    if keyword.is_extension:
+        return shown_value(keyword, "" if actual is None else actual)
+    return actual or ("" if keyword.kind is Kind.TEXT else 0)
+
+
+def _only_nuls(pattern: Pattern, actual: str | int | None) -> bool:
+    """Whether only NULs prevent a name from matching (IBM's APAR IT31856)."""
+    if not isinstance(actual, str) or "\0" not in actual:
+        return False
+    return pattern.matches(with_nuls_as_blanks({"": actual})[""])

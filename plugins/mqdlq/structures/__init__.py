@@ -1,7 +1,9 @@
 """Pack and unpack the structures of the MQI, whose fields have IBM's names in snake case.
 
-Layouts are those of a 64-bit platform with 4-byte MQLONG (IBM MQ docs, "Data types used in the
-MQI"). Both clients always pass the newest layout; the Version field says which fields are used.
+These are the structures as the MQI takes them: text is bytes of the field's length, and numbers are
+in the machine's byte order; for another byte order, use the layout in `codes`. Layouts are those of
+a 64-bit platform with 4-byte MQLONG (IBM MQ docs, "Data types used in the MQI"). Both clients
+always pass the newest layout; the Version field says which fields are used.
 
 `embedded_mq.structures` is a symbolic link to this package. Its modules import one another
 relatively, since their absolute names differ between the two.
@@ -9,27 +11,218 @@ relatively, since their absolute names differ between the two.
 
 from __future__ import annotations
 
-from .headers import Field, Kind, Structure
-from .packed import (
-    DEFAULTS_OF_VERSION_2,
-    MQCMHO,
-    MQDLH,
-    MQDMPO,
-    MQGMO,
-    MQIMPO,
-    MQMD,
-    MQMD_LENGTH_1,
-    MQMDE,
-    MQOD,
-    MQPD,
-    MQPMO,
-    MQRFH,
-    MQRFH2,
-    MQSMPO,
-    MQXQH,
-    Packed,
-    blank_padded,
-    normalised,
-    object_name,
-    text,
+import struct
+from functools import cache, lru_cache
+from typing import Any, ClassVar, Self
+
+from . import headers
+from .headers import (
+    Byte1,
+    Byte16,
+    Byte40,
+    Char4,
+    Char8,
+    Char12,
+    Char48,
+    Field,
+    Kind,
+    Long,
+    Long64,
+    Pointer,
+    Small,
+    Structure,
+    VariableString,
 )
+
+
+class Packed(Structure[bytes]):
+    """A structure as the MQI takes it: text as bytes, numbers in the machine's byte order."""
+
+    _native: ClassVar[struct.Struct]
+
+    def __init_subclass__(cls, *, struc_id: str = "", **identity: Any) -> None:
+        super().__init_subclass__(struc_id=struc_id, **identity)
+        declared: Any = cls.struc_id
+        cls.struc_id = declared if isinstance(declared, bytes) else declared.encode()
+        cls._native = struct.Struct(cls.codes)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        return cls.from_values(cls._native.unpack(data))
+
+    @classmethod
+    def blank(cls) -> Self:
+        """Return a structure of zeros and NULs."""
+        return cls.unpack(bytes(cls.length))
+
+    def pack(self) -> bytes:
+        """Pack the structure; shorter text is padded with NULs."""
+        return self._native.pack(*type(self).values_of(self))
+
+
+class MQMD(Packed, headers.MQMD[bytes]):
+    """The message descriptor, version 2."""
+
+
+class MQXQH(Packed, headers.MQXQH[bytes]):
+    """The transmission-queue header without its MQMD."""
+
+
+class MQDLH(Packed, headers.MQDLH[bytes]):
+    """The dead-letter header."""
+
+
+class MQMDE(Packed, headers.MQMDE[bytes]):
+    """The message-descriptor extension."""
+
+
+class MQRFH(Packed, headers.MQRFH[bytes]):
+    """The fixed part of the rules and formatting header."""
+
+
+class MQRFH2(Packed, headers.MQRFH2[bytes]):
+    """The fixed part of the rules and formatting header 2."""
+
+
+MQMD_LENGTH_1 = headers.MQMD1.length
+"""The length of a version 1 message descriptor, which ends before GroupId."""
+
+
+DEFAULTS_OF_VERSION_2 = MQMDE(format=b"").pack()[MQMDE.offset_of("group_id") :]
+"""Packed GroupId, MsgSeqNumber, Offset, MsgFlags and OriginalLength of a message in no group."""
+
+
+class MQGMO(Packed, struc_id="GMO ", version=4):
+    """The get-message options (IBM MQ docs, "MQGMO - Get-message options")."""
+
+    options: Long
+    wait_interval: Long
+    signal1: Long
+    signal2: Long
+    resolved_q_name: Char48[bytes]
+    match_options: Long
+    group_status: Small
+    segment_status: Small
+    segmentation: Small
+    reserved1: Byte1
+    msg_token: Byte16
+    returned_length: Long
+    reserved2: Long
+    msg_handle: Long64
+
+
+class MQPMO(Packed, struc_id="PMO ", version=3):
+    """The put-message options (IBM MQ docs, "MQPMO - Put-message options")."""
+
+    options: Long
+    timeout: Long
+    context: Long
+    known_dest_count: Long
+    unknown_dest_count: Long
+    invalid_dest_count: Long
+    resolved_q_name: Char48[bytes]
+    resolved_q_mgr_name: Char48[bytes]
+    recs_present: Long
+    put_msg_rec_fields: Long
+    put_msg_rec_offset: Long
+    response_rec_offset: Long
+    put_msg_rec_ptr: Pointer
+    response_rec_ptr: Pointer
+    original_msg_handle: Long64
+    new_msg_handle: Long64
+    action: Long
+    pub_level: Long
+
+
+class MQOD(Packed, struc_id="OD  ", version=4):
+    """The object descriptor (IBM MQ docs, "MQOD - Object descriptor")."""
+
+    object_type: Long
+    object_name: Char48[bytes]
+    object_q_mgr_name: Char48[bytes]
+    dynamic_q_name: Char48[bytes]
+    alternate_user_id: Char12[bytes]
+    recs_present: Long
+    known_dest_count: Long
+    unknown_dest_count: Long
+    invalid_dest_count: Long
+    object_rec_offset: Long
+    response_rec_offset: Long
+    object_rec_ptr: Pointer
+    response_rec_ptr: Pointer
+    alternate_security_id: Byte40
+    resolved_q_name: Char48[bytes]
+    resolved_q_mgr_name: Char48[bytes]
+    object_string: VariableString
+    selection_string: VariableString
+    res_object_string: VariableString
+    resolved_type: Long
+    reserved: Char4[bytes]
+
+
+class MQPD(Packed, struc_id="PD  ", version=1):
+    """The property descriptor (IBM MQ docs, "MQPD - Property descriptor")."""
+
+    options: Long
+    support: Long
+    context: Long
+    copy_options: Long
+
+
+class MQSMPO(Packed, struc_id="SMPO", version=1):
+    """The set-property options (IBM MQ docs, "MQSMPO - Set message property options")."""
+
+    options: Long
+    value_encoding: Long
+    value_ccsid: Long
+
+
+class MQDMPO(Packed, struc_id="DMPO", version=1):
+    """The delete-property options (IBM MQ docs, "MQDMPO - Delete message property options")."""
+
+    options: Long
+
+
+class MQCMHO(Packed, struc_id="CMHO", version=1):
+    """The create-handle options (IBM MQ docs, "MQCMHO - Create message handle options")."""
+
+    options: Long
+
+
+class MQIMPO(Packed, struc_id="IMPO", version=1):
+    """The inquire-property options (IBM MQ docs, "MQIMPO - Inquire message property options")."""
+
+    options: Long
+    requested_encoding: Long
+    requested_ccsid: Long
+    returned_encoding: Long
+    returned_ccsid: Long
+    reserved1: Long
+    returned_name: VariableString
+    type_string: Char8[bytes]
+
+
+# Convert between Python text and character fields.
+
+
+@lru_cache(4096)
+def text(field: bytes) -> str:
+    """Read a character field: up to the first NUL, trailing blanks removed."""
+    return field.partition(b"\0")[0].decode("latin-1").rstrip(" ")
+
+
+def blank_padded(value: str | bytes, length: int) -> bytes:
+    """Write a character field as MQ returns it: cut or padded with blanks to its length."""
+    data = value if isinstance(value, bytes) else value.encode("latin-1")
+    return data[:length].ljust(length)
+
+
+def normalised(field: bytes) -> bytes:
+    """Turn the first NUL and all after it into blanks, as MQ does with text on input."""
+    kept, nul, _ = field.partition(b"\0")
+    return kept.ljust(len(field)) if nul else field
+
+
+@cache
+def object_name(value: str) -> bytes:
+    return blank_padded(value, 48)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.rules import explain, parse
-from mqdlq.rules.matching import Values
+from mqdlq.rules.table import Values
 
 TABLE = parse(
     "REASON(MQRC_Q_FULL) DESTQ(PAY*) ACTION(RETRY)\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.rules import Rule, matches, matching_rules, parse, with_nuls_as_blanks
-from mqdlq.rules.matching import Values
+from mqdlq.rules.table import Values
 
 TABLE = """\
 REASON(MQRC_Q_FULL) DESTQ(PAY*) ACTION(RETRY)

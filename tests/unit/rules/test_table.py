@@ -7,7 +7,7 @@ import pickle
 
 from mqdlq.model import Action, PutAuthority
 from mqdlq.rules import ControlData, Pattern, Rule, matching_rules, parse, print_table
-from mqdlq.rules.matching import Values
+from mqdlq.rules.table import Values
 
 ONE = "WAIT(0)\nREASON(MQRC_PAGESET_FULL) +\n  DESTQ('A** ') MSGTYPE(*) ACTION(RETRY) RETRY(1)\n"
 OTHER = "* the same\nwait(no)\naction(retry) destq(a*) reason(2192)\n"
