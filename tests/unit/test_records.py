@@ -24,14 +24,10 @@ OTHER_THINGS: Final = {
     frozenset({"AuditEvent", "OpenApproval"}),
     # What the lake says of a snapshot, and what the ledger recorded of it; each can be missing.
     frozenset({"SnapshotManifest", "TakenSnapshot"}),
-    # Numbers of messages with the first and the last time, of different things.
-    frozenset({"CauseGroup", "CountedCause"}),
-    frozenset({"CauseGroup", "CountedRuns"}),
-    frozenset({"CountedCause", "CountedRuns"}),
+    # Numbers of messages, of different things.
     frozenset({"OutcomePoint", "RuleUse"}),
     # What a ramp is about: a cause at a target, of a queue.
     frozenset({"Candidate", "Subject"}),
-    frozenset({"FoundMessage", "Subject"}),
     frozenset({"RampRow", "Subject"}),
     frozenset({"Look", "RampState"}),
     # What a person asks for, and what is recorded of it.

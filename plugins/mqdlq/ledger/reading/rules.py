@@ -49,21 +49,6 @@ class RuleUse(NamedTuple):
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
-class CountedRuns:
-    """How many runs read a table, and what is known of them.
-
-    `counted` runs have a report, `without_report` have none, so that their rules are not counted.
-    `messages` are those of the snapshots of the counted runs.
-    """
-
-    counted: int
-    without_report: int
-    messages: int
-    first_at: datetime | None
-    last_at: datetime | None
-
-
 class RulesInUse(Repository):
     """The rules tables that runs of a handler read, and the use of their rules.
 
@@ -107,21 +92,24 @@ class RulesInUse(Repository):
         query = select(runs.c.run_id).where(*_of(handler, rules_digest))
         return next(iter(self._values(query.order_by(runs.c.started_at.desc()).limit(1))), "")
 
-    def counted(self, handler: str, rules_digest: str) -> CountedRuns:
-        """Return how many runs read a table, and how many messages their snapshots have."""
+    def counted(self, handler: str, rules_digest: str) -> dict[str, Any]:
+        """Return how many runs read a table, and what is known of them.
+
+        The `counted` runs have a report; those `without_report` have none, so that their rules are
+        not counted. `messages` are those of the snapshots of the counted runs, the first of which
+        started at `first_at`, the last at `last_at`; None without such a run.
+        """
         reported = select(verdicts.c.run_id)
         has_report = runs.c.run_id.in_(reported)
         query = select(
             func.count().filter(has_report).label("counted"),
-            func.count().filter(~has_report).label("without"),
+            func.count().filter(~has_report).label("without_report"),
             func.coalesce(func.sum(snapshots.c.messages).filter(has_report), 0).label("messages"),
             func.min(runs.c.started_at).filter(has_report).label("first_at"),
             func.max(runs.c.started_at).filter(has_report).label("last_at"),
         ).outerjoin_from(runs, snapshots, snapshots.c.run_id == runs.c.run_id)
         row = self._all(query.where(*_of(handler, rules_digest)))[0]
-        return CountedRuns(
-            row["counted"], row["without"], int(row["messages"]), row["first_at"], row["last_at"]
-        )
+        return {**row, "messages": int(row["messages"])}
 
     def uses(self, handler: str, rules_digest: str) -> list[RuleUse]:
         """Return what the rules of a table did in each run, as the last reports counted it.

@@ -72,15 +72,25 @@ def test_the_use_of_rules_is_that_of_the_last_reports(ledger: Ledger) -> None:
         RuleUse("r2", at(2), 1, Outcome.DELIVERED, 1),
     ]
     counted = ledger.rules_in_use.counted("demo", NEW)
-    assert (counted.counted, counted.without_report, counted.messages) == (1, 1, 2)
-    assert (counted.first_at, counted.last_at) == (at(2), at(2))
+    assert counted == {
+        "counted": 1,
+        "without_report": 1,
+        "messages": 2,
+        "first_at": at(2),
+        "last_at": at(2),
+    }
 
 
 def test_nothing_is_counted_of_a_table_that_no_run_has_read(ledger: Ledger) -> None:
     counted = ledger.rules_in_use.counted("demo", "c" * 64)
 
-    assert (counted.counted, counted.without_report, counted.messages) == (0, 0, 0)
-    assert counted.first_at is None
+    assert counted == {
+        "counted": 0,
+        "without_report": 0,
+        "messages": 0,
+        "first_at": None,
+        "last_at": None,
+    }
 
 
 def test_the_use_of_rules_includes_pruned_runs(ledger: Ledger) -> None:
