@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from enum import StrEnum
 from itertools import chain
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from sqlalchemy import (
     Column,
@@ -80,7 +79,7 @@ from mqdlq.ledger.tables import (
     sightings,
     snapshots,
 )
-from mqdlq.model import DEPARTED, AttemptState, Outcome, RestorationState
+from mqdlq.model import DEPARTED, AttemptState, InWords, Outcome, RestorationState
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +254,7 @@ def _names_run() -> ColumnElement[bool]:
     )
 
 
-class Protection(StrEnum):
+class Protection(InWords):
     """Why a prune keeps a run or an archive copy, with the words for people."""
 
     HOLD = "hold", "a legal hold covers it"
@@ -273,14 +272,6 @@ class Protection(StrEnum):
     NEWEST = "newest", "the next run of its queue needs it"
     LINKED = "linked", "a run that is kept needs its account"
     AGE = "age", "it is not old enough"
-
-    words: str
-
-    def __new__(cls, value: str, words: str = "") -> Self:
-        """Make a member of its declaration; a lookup has the value only."""
-        member = str.__new__(cls, value)
-        member._value_, member.words = value, words
-        return member
 
 
 def closed_before(handler: str, before: datetime) -> ColumnElement[bool]:

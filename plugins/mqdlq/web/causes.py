@@ -18,7 +18,6 @@ from mqdlq.errors import LakeError
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.history import CauseHistory, CauseSighting, CausesOverTime, CauseState
 from mqdlq.ledger.reading.later_outcomes import SettledSince, SinceSnapshot
-from mqdlq.ledger.reading.runs import HandledQueue
 from mqdlq.ledger.tables import Run, Sighting, TakenSnapshot
 from mqdlq.model import Outcome
 from mqdlq.reading.cause_profiles import (
@@ -49,7 +48,7 @@ NOTHING: Final = SnapshotProfile({}, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """The newest run, table and snapshot of one of a handler's `queues`.
+    """The newest run, table and snapshot of one of a handler's `queues`, each after its manager.
 
     `run` has the handler's table, and `taken` is the newest snapshot, which may be of an earlier
     run, `taken_by`. `profile` describes the causes in the snapshot, and `trouble` says why there is
@@ -57,7 +56,7 @@ class QueueState:
     not finished.
     """
 
-    queues: Sequence[HandledQueue]
+    queues: Sequence[tuple[str, str]]
     run: Run
     taken: TakenSnapshot | None
     taken_by: Run | None
@@ -98,14 +97,15 @@ def read_queue_state(queue_manager: str, queue: str, sources: Sources) -> QueueS
             "MQDLQ-964",
             f"no run of handler {handler} is recorded; start its DAG, with dry_run at first",
         )
-    handled = next((one for one in queues if _is_named(one, queue_manager, queue)), None)
+    patterns = (queue_manager or "*", queue or "*")
+    handled = next((names for names in queues if all(map(fits, patterns, names))), None)
     if handled is None:
         asked = f"{queue} @ {queue_manager}"
-        known = ", ".join(f"{one.queue} @ {one.queue_manager}" for one in queues)
+        known = ", ".join(f"{name} @ {manager}" for manager, name in queues)
         raise NotFoundError(
             "MQDLQ-964", f"no run of handler {handler} handled {asked}; its queues are {known}"
         )
-    name = (handler, handled.queue_manager, handled.queue)
+    name = (handler, *handled)
     run = ledger.handled_queues.newest_run(*name)
     if run is None:
         raise NoRunYetError(
@@ -126,11 +126,6 @@ def read_queue_state(queue_manager: str, queue: str, sources: Sources) -> QueueS
             trouble = f"The snapshot cannot be read: {error.text}"
     rules = written_rules(run.rules_text)
     return QueueState(queues, run, taken, taken_by, sighting, profile, trouble, rules)
-
-
-def _is_named(handled: HandledQueue, queue_manager: str, queue: str) -> bool:
-    names = ((queue_manager, handled.queue_manager), (queue, handled.queue))
-    return all(fits(pattern or "*", name) for pattern, name in names)
 
 
 def _profile(

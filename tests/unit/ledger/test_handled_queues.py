@@ -26,10 +26,7 @@ def test_queues_are_in_the_order_of_their_last_runs(ledger_url: str) -> None:
 
         found = ledger.handled_queues.of_handler("demo")
 
-        assert [(one.queue_manager, one.queue, one.last_started_at) for one in found] == [
-            ("QM1", "DLQ", NOON + timedelta(hours=2)),
-            ("QM2", "DLQ", NOON + timedelta(hours=1)),
-        ]
+        assert found == [("QM1", "DLQ"), ("QM2", "DLQ")]
         assert ledger.handled_queues.of_handler("nobody") == []
 
 

@@ -205,15 +205,6 @@ class OpenApproval:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class HandledQueue:
-    """A queue that runs of a handler handled, and when the last one of them started."""
-
-    queue_manager: str
-    queue: str
-    last_started_at: datetime
-
-
 class Overview(Repository):
     """The state of all handlers, or of one."""
 
@@ -292,15 +283,15 @@ class HandledQueues(Repository):
     snapshot of the whole queue, or do not use the handler's table.
     """
 
-    def of_handler(self, handler: str) -> list[HandledQueue]:
-        last = func.max(runs.c.started_at).label("last_started_at")
+    def of_handler(self, handler: str) -> list[tuple[str, str]]:
+        """Return each queue manager and queue, in the order of their last runs, newest first."""
         query = (
-            select(runs.c.queue_manager, runs.c.queue, last)
+            select(runs.c.queue_manager, runs.c.queue)
             .where(runs.c.handler == handler)
             .group_by(runs.c.queue_manager, runs.c.queue)
-            .order_by(last.desc())
+            .order_by(func.max(runs.c.started_at).desc())
         )
-        return [HandledQueue(**row) for row in self._all(query)]
+        return [(row["queue_manager"], row["queue"]) for row in self._all(query)]
 
     def newest_run(self, handler: str, queue_manager: str, queue: str) -> Run | None:
         query = select(runs).where(*_has_table(handler, queue_manager, queue))
