@@ -152,7 +152,7 @@ def wait_until_deferred(started: Airflow, numbers: range) -> None:
 
 def spent(server: postgresql.Server) -> dict[str, float]:
     """Return the processor seconds of each service and its descendants."""
-    found = {process.name: _of_family(psutil.Process(process.pid)) for process in running()}
+    found = {name: _of_family(process) for name, process in running().items()}
     return {**found, "postgresql": _of_family(psutil.Process(server.pid()))}
 
 

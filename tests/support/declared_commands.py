@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import typer
 
-from mqdlq.cli import COMMANDS, qm
-from mqdlq.cli.commands import Command, Declared, Group, load
+from mqdlq.cli import COMMANDS, queue_managers
+from mqdlq.cli.commands import Command, load
 
 Path = tuple[str, ...]
 
 
-def declared_commands(
-    commands: Mapping[str, Declared] = COMMANDS, above: Path = ()
-) -> Iterator[tuple[Path, Command]]:
+def declared_commands() -> Iterator[tuple[Path, Command]]:
     """Yield every command of this distribution with its path, such as ("rules", "check")."""
-    for name, found in commands.items():
-        if isinstance(found, Group):
-            yield from declared_commands(found.commands, (*above, name))
-        elif isinstance(found, Command):
-            yield (*above, name), found
+    for path, found in COMMANDS.items():
+        if found.place:
+            yield tuple(path.split()), found
 
 
 @cache
 def mounted_commands() -> dict[Path, Any]:
     """Return the commands of other distributions by their paths."""
-    group: Any = typer.main.get_command(qm.application())
+    group: Any = typer.main.get_command(queue_managers.application())
     return {("qm", name): command for name, command in group.commands.items()}
 
 

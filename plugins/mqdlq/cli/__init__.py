@@ -6,113 +6,83 @@ from typing import Final
 
 import click
 
-from mqdlq.cli.commands import Command, Declared, Group, OnDemand
+from mqdlq.cli.commands import Command, OnDemand
 
-COMMANDS: Final[dict[str, Declared]] = {
-    "init": Command("init:init", "Write the first files of a handler."),
-    "run": Command("run:run", "Run a handler once, in the foreground, through Airflow."),
+COMMANDS: Final = {
+    "init": Command("Write the first files of a handler.", "init:init"),
+    "run": Command("Run a handler once, in the foreground, through Airflow.", "run:run"),
     "backfill": Command(
-        "run:backfill", "Evaluate stored snapshots by today's rules, through Airflow."
+        "Evaluate stored snapshots by today's rules, through Airflow.", "run:backfill"
     ),
-    "check": Command("check:check", "Report what a handler's user may and may not do."),
-    "connection": Group(
-        "Define and test Airflow connections to queue managers.",
-        {
-            "add": Command(
-                "connections:add", "Define a connection from options, from MQSERVER or from a CCDT."
-            ),
-            "test": Command(
-                "connections:test", "Report what a connection's user may and may not do."
-            ),
-        },
+    "check": Command("Report what a handler's user may and may not do.", "check:check"),
+    "connection": Command("Define and test Airflow connections to queue managers."),
+    "connection add": Command(
+        "Define a connection from options, from MQSERVER or from a CCDT.", "connections:add"
+    ),
+    "connection test": Command(
+        "Report what a connection's user may and may not do.", "connections:test"
     ),
     "certify": Command(
-        "certify:certify", "Try whether a queue manager does what handlers rely on."
+        "Try whether a queue manager does what handlers rely on.", "certify:certify"
     ),
     "backout-advice": Command(
-        "backout:backout_advice", "Report which queues have no working backout queue."
+        "Report which queues have no working backout queue.", "backout:backout_advice"
     ),
-    "preview": Command("preview:preview", "Browse a queue, and show what a rules table would do."),
+    "preview": Command("Browse a queue, and show what a rules table would do.", "preview:preview"),
     "explain": Command(
-        "explain:explain", "Show which rules match each message, and why others do not."
+        "Show which rules match each message, and why others do not.", "explain:explain"
     ),
-    "decode": Command("decode:decode", "Show what a message is, and its headers."),
-    "report": Command("report:report", "Print the report of a run."),
-    "restore": Group(
-        "Restore discarded messages from the archive.",
-        {
-            "list": Command(
-                "restore:list_archive",
-                "List the archived messages, and whether each can be restored.",
-            ),
-            "run": Command(
-                "restore:run_restoration",
-                "Restore discarded messages, in the foreground, through Airflow.",
-            ),
-        },
+    "decode": Command("Show what a message is, and its headers.", "decode:decode"),
+    "report": Command("Print the report of a run.", "report:report"),
+    "restore": Command("Restore discarded messages from the archive."),
+    "restore list": Command(
+        "List the archived messages, and whether each can be restored.", "restore:list_archive"
     ),
-    "ledger": Group(
-        "Recognise and take on an older copy of the ledger.",
-        {
-            "status": Command("ledger:status", "Say whether the ledger is older than the lake."),
-            "take-on": Command(
-                "ledger:take_on_ledger", "Take on an older ledger, so that handlers act again."
-            ),
-        },
+    "restore run": Command(
+        "Restore discarded messages, in the foreground, through Airflow.",
+        "restore:run_restoration",
+    ),
+    "ledger": Command("Recognise and take on an older copy of the ledger."),
+    "ledger status": Command("Say whether the ledger is older than the lake.", "ledger:status"),
+    "ledger take-on": Command(
+        "Take on an older ledger, so that handlers act again.", "ledger:take_on_ledger"
     ),
     "prune": Command(
-        "ledger:prune_archive_and_ledger",
         "Remove archive copies and runs by the policies of handlers.",
+        "ledger:prune_archive_and_ledger",
     ),
-    "hold": Group(
-        "Protect archive copies and runs by legal holds.",
-        {
-            "add": Command("ledger:add_hold", "Place a legal hold, with a reason."),
-            "remove": Command("ledger:remove_hold", "Remove a legal hold, with a reason."),
-            "list": Command("ledger:list_holds", "List the legal holds."),
-        },
+    "hold": Command("Protect archive copies and runs by legal holds."),
+    "hold add": Command("Place a legal hold, with a reason.", "ledger:add_hold"),
+    "hold remove": Command("Remove a legal hold, with a reason.", "ledger:remove_hold"),
+    "hold list": Command("List the legal holds.", "ledger:list_holds"),
+    "shadow": Command("Compare our decisions with what another handler did.", "shadow:shadow"),
+    "rules": Command("Check, format, convert, compare and draft rules tables."),
+    "rules check": Command("Check rules tables and handlers, without connecting.", "rules:check"),
+    "rules format": Command("Write rules tables in canonical form.", "rules:format_tables"),
+    "rules convert": Command("Convert a rules table to YAML, or back.", "rules:convert"),
+    "rules diff": Command("Compare what two rules tables mean and do.", "rules_diff:diff"),
+    "rules suggest": Command("Draft a rules table from stored snapshots.", "rules_diff:suggest"),
+    "snapshots": Command("List, show, import and prune snapshots of queues."),
+    "snapshots list": Command(
+        "List the snapshots of each queue, newest first.", "snapshots:list_snapshots"
     ),
-    "shadow": Command("shadow:shadow", "Compare our decisions with what another handler did."),
-    "rules": Group(
-        "Check, format, convert, compare and draft rules tables.",
-        {
-            "check": Command(
-                "rules_check:check", "Check rules tables and handlers, without connecting."
-            ),
-            "format": Command(
-                "rules_format:format_tables", "Write rules tables in canonical form."
-            ),
-            "convert": Command("rules_format:convert", "Convert a rules table to YAML, or back."),
-            "diff": Command("rules_diff:diff", "Compare what two rules tables mean and do."),
-            "suggest": Command(
-                "rules_suggest:suggest", "Draft a rules table from stored snapshots."
-            ),
-        },
+    "snapshots show": Command("Show a snapshot's manifest and a count by cause.", "snapshots:show"),
+    "snapshots prune": Command("Remove old snapshots.", "snapshots:prune"),
+    "snapshots import": Command(
+        "Make a snapshot from the output of amqsbcg or dmpmqmsg.", "snapshots:import_snapshot"
     ),
-    "snapshots": Group(
-        "List, show, import and prune snapshots of queues.",
-        {
-            "list": Command(
-                "snapshots:list_snapshots", "List the snapshots of each queue, newest first."
-            ),
-            "show": Command("snapshots:show", "Show a snapshot's manifest and a count by cause."),
-            "prune": Command("snapshots:prune", "Remove old snapshots."),
-            "import": Command(
-                "snapshot_import:import_snapshot",
-                "Make a snapshot from the output of amqsbcg or dmpmqmsg.",
-            ),
-            "payload": Command(
-                "snapshots:write_payload",
-                "Write the captured message bodies of a snapshot to files.",
-            ),
-        },
+    "snapshots payload": Command(
+        "Write the captured message bodies of a snapshot to files.", "snapshots:write_payload"
     ),
-    "qm": Command("qm:qm", "Create, start, end and use embedded queue managers.", passes_on=True),
+    "qm": Command(
+        "Create, start, end and use embedded queue managers.", "queue_managers:qm", passes_on=True
+    ),
     "explain-error": Command(
-        "explain_error:explain_error", "Print what an error's id means, and what to do."
+        "Print what an error's id means, and what to do.", "explain_error:explain_error"
     ),
-    "airflow": Command("run:airflow", "Run Airflow's command line.", passes_on=True),
+    "airflow": Command("Run Airflow's command line.", "run:airflow", passes_on=True),
 }
+"""The commands by their paths; a group has no place."""
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:  # noqa: ARG001 (click's signature)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any
+from contextlib import suppress
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq.cli.commands import Argument
 from mqdlq.cli.connections import ConnectionId
-from mqdlq.cli.output import Format, Output, console, refusing, write_json
+from mqdlq.cli.output import Output, attributes, console, refusing, write_json
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, MqDlqError
 from mqdlq.handlers import Handler, load_handlers
-from mqdlq.local.connection_store import find_settings
+from mqdlq.local.environment import find_settings
 from mqdlq.model import QueueKind
 from mqdlq.mqi.connect import connect
 from mqdlq.rules import ControlData
@@ -25,16 +24,7 @@ from mqdlq.words import count
 
 
 def backout_advice(
-    connection: ConnectionId,
-    pattern: Annotated[
-        str,
-        Argument(
-            metavar="QUEUE-PATTERN",
-            help="A queue's name, or the beginning of names and an asterisk.",
-        ),
-    ] = "*",
-    *,
-    output: Output = Format.TEXT,
+    connection: ConnectionId, pattern: str = "*", *, output: Output = "text"
 ) -> None:
     """Implement `mqdlq backout-advice`.
 
@@ -51,6 +41,9 @@ def backout_advice(
     Exit code 0 if nothing is missing; 1 if a queue has a finding, or if the queue manager does not
     answer; 2 if the connection cannot be used.
 
+    Takes:
+      QUEUE-PATTERN: A queue's name, or the beginning of names and an asterisk.
+
     For example:
       mqdlq backout-advice mq_demo 'PAYMENTS.IN*'
       mqdlq backout-advice mq_demo 'PAYMENTS.IN*' --format json
@@ -62,8 +55,10 @@ def backout_advice(
                 load_handlers()[0], connection, queue_manager.name
             )
             found = advise_on_backout(queue_manager, pattern.strip(), served, state_queues)
-    if output is Format.JSON:
-        queues = [_as_json(one) for one in found]
+    if output == "json":
+        names = ("queue", "bothresh=threshold", "boqname=backout_queue")
+        more = ("handlers", "findings", "commands")
+        queues = [attributes(one, *names, *more) for one in found]
         write_json({"queue_manager": queue_manager.name, "pattern": pattern, "queues": queues})
     else:
         out = console()
@@ -80,39 +75,22 @@ def _find_queues_of_handlers(
     Only handlers of this queue manager count: INPUTQM names it, or their connection does. A handler
     without a usable connection does not count; its runs report the fault.
     """
-    names = {connection: queue_manager}
+    names = {connection: queue_manager}  # of queue managers, by connection
     served: dict[str, set[str]] = defaultdict(set)
     state_queues = set()
     for handler in handlers:
         control = read_control_data(handler) or ControlData()
         name = control.input_q_mgr.strip()
-        if not name:
-            if handler.connection not in names:
-                names[handler.connection] = _name_queue_manager(handler.connection)
-            name = names[handler.connection]
+        if not name and handler.connection not in names:
+            names[handler.connection] = ""
+            with suppress(MqDlqError):
+                names[handler.connection] = find_settings(handler.connection).queue_manager
+        name = name or names[handler.connection]
         if name == queue_manager:
             state_queues.add(handler.state_queue)
             if handler.queue_kind is QueueKind.BACKOUT and control.input_q:
                 served[control.input_q].add(handler.name)
     return served, state_queues
-
-
-def _name_queue_manager(connection: str) -> str:
-    try:
-        return find_settings(connection).queue_manager
-    except MqDlqError:
-        return ""
-
-
-def _as_json(one: BackoutAdvice) -> dict[str, Any]:
-    return {
-        "queue": one.queue,
-        "bothresh": one.threshold,
-        "boqname": one.backout_queue,
-        "handlers": list(one.handlers),
-        "findings": list(one.findings),
-        "commands": list(one.commands),
-    }
 
 
 def _parts(

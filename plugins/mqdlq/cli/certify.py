@@ -13,15 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import click
 
-from mqdlq.cli.commands import Option
 from mqdlq.cli.connections import ConnectionId
-from mqdlq.cli.output import now, refusal, refusing
+from mqdlq.cli.output import attributes, now, refusal, refusing
 from mqdlq.errors import MqDlqError
-from mqdlq.local.connection_store import find_settings
+from mqdlq.local.environment import find_settings
 from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.connection_settings import ConnectionSettings
 from mqdlq.tools.certify import certification
@@ -83,64 +82,30 @@ def _as_json(found: Certification, settings: ConnectionSettings, *, mask: bool) 
         "at": found.at.isoformat(timespec="seconds"),
         "queue_manager": MASKED if mask else one.queue_manager,
         "scratch_prefix": MASKED if mask else found.prefix,
-        "command_level": one.command_level,
-        "platform": one.platform,
+        **attributes(one, "command_level", "platform"),
         "transport": settings.transport,
-        "client": one.client,
-        "client_version": one.client_version,
-        "mqdlq": one.mqdlq,
+        **attributes(one, "client", "client_version", "mqdlq"),
         **{str(verdict): found.count(verdict) for verdict in Verdict},
         "behaviours": [_finding_as_json(finding) for finding in found.findings],
     }
 
 
 def _finding_as_json(finding: Finding) -> dict[str, str]:
-    shown = {
-        "name": finding.behaviour.name,
-        "statement": finding.behaviour.statement,
-        "result": str(finding.verdict),
-        "expected": finding.expected,
-        "seen": finding.seen,
-        "remark": finding.remark,
-        "means": finding.behaviour.consequence if finding.verdict is Verdict.DIFFERS else "",
-    }
+    names = ("behaviour.name", "behaviour.statement", "result=verdict", "expected", "seen")
+    shown = attributes(finding, *names, "remark")
+    if finding.verdict is Verdict.DIFFERS:
+        shown["means"] = finding.behaviour.consequence
     return {name: text for name, text in shown.items() if text}
 
 
 def certify(
     connection: ConnectionId,
     *,
-    prefix: Annotated[
-        str,
-        Option(
-            "--scratch-prefix",
-            metavar="PREFIX",
-            help="How the names of the scratch queues begin.",
-        ),
-    ] = DEFAULT_PREFIX,
-    output: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Also write the report to a file, as JSON."),
-    ] = None,
-    mask: Annotated[
-        bool,
-        Option(
-            "--mask-names", help="Leave the names of queue manager and queues out of the report."
-        ),
-    ] = False,
-    mqsc: Annotated[
-        bool,
-        Option(
-            help="Print the MQSC commands for an administrator, and do not connect.",
-        ),
-    ] = False,
-    wait_for_quiesce: Annotated[
-        float,
-        Option(
-            metavar="SECONDS",
-            help="At the end, wait for someone to quiesce the queue manager, and observe it.",
-        ),
-    ] = 0.0,
+    prefix: str = DEFAULT_PREFIX,
+    output: Path | None = None,
+    mask: bool = False,
+    mqsc: bool = False,
+    wait_for_quiesce: float = 0.0,
 ) -> None:
     """Implement `mqdlq certify`.
 
@@ -153,6 +118,14 @@ def certify(
     for the handler. It holds no message, no user id and no host.
 
     Exit code 0 if no behaviour differs; 1 if one does; 2 if the behaviours could not be tried.
+
+    Takes:
+      --scratch-prefix PREFIX: How the names of the scratch queues begin.
+      --output FILE: Also write the report to a file, as JSON.
+      --mask-names: Leave the names of queue manager and queues out of the report.
+      --mqsc: Print the MQSC commands for an administrator, and do not connect.
+      --wait-for-quiesce SECONDS: At the end, wait for someone to quiesce the queue manager, and
+        observe it.
 
     For example:
       mqdlq certify mq_demo --mqsc

@@ -22,7 +22,7 @@ from mqdlq.errors import (
 )
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import open_ledger
-from mqdlq.local.connection_store import quieten_airflow, read_settings
+from mqdlq.local.environment import quieten_airflow, read_settings
 from mqdlq.model import Action, PutAuthority
 from mqdlq.mqi import permissions
 from mqdlq.mqi.client import printable_name

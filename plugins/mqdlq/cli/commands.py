@@ -1,93 +1,80 @@
 """Build the command tree from declarations; import a command's module only when it is called.
 
-One command may need Arrow, SQLAlchemy or an MQ client: importing them takes a second or two. A
-command is a function: its parameters' annotations declare arguments and options, its docstring has
-the help, and click parses the command line.
+One command may need Arrow, SQLAlchemy or an MQ client: importing them takes a second or two.
+
+A command is a function. Its docstring has the help, and under "Takes:" a line for each parameter,
+in their order: `NAME: …` for an argument, `--name METAVAR: …` for an option. What several commands
+take is declared once, as `Annotated[str, "--name METAVAR: …"]`. Types and defaults say how click
+reads the values; `Annotated` may also have a type of click's.
 """
 
 from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import re
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, BinaryIO, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, BinaryIO, Final, Literal, NamedTuple, get_args, get_origin
 
 import click
 
 from mqdlq import directories
 from mqdlq.errors import MqDlqError
 
+_TAKES: Final = "Takes:\n"
+
 
 class Command(NamedTuple):
-    """A command: its module in this package and its function, and its one-line summary.
+    """What a command is for, and its place: its module in this package and its function.
 
-    A command that `passes_on` gets all its arguments unread, --help too, in click's context.
+    A group has no place. A command that `passes_on` gets all its arguments unread, --help too, in
+    click's context.
     """
 
-    place: str
     summary: str
+    place: str = ""
     passes_on: bool = False
 
 
-class Group(NamedTuple):
-    """A command that consists of further commands."""
-
-    summary: str
-    commands: Mapping[str, Declared]
-
-
-Declared = Command | Group
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option, as in `Annotated[str, Option(help=…)]`; it has the parameter's name if unnamed.
-
-    `type` is click's.
-    """
-
-    name: str = ""
-    _: KW_ONLY
-    help: str
-    metavar: str | None = None
-    show_default: bool = True
-    type: Any = None
-
-
-class Argument(Option):
-    """An argument: it has no name but its metavar."""
-
-
 class OnDemand(click.Group):
-    """A group of declared commands, which reports their errors."""
+    """A group of declared commands, those directly below its path; it reports their errors."""
 
-    def __init__(self, declared: Mapping[str, Declared], **settings: Any) -> None:
+    def __init__(self, declared: Mapping[str, Command], path: str = "", **settings: Any) -> None:
         super().__init__(no_args_is_help=True, **settings)
         self._declared = declared
+        self._above = f"{path} ".lstrip()
+        below = {
+            name.removeprefix(self._above): command
+            for name, command in declared.items()
+            if name.startswith(self._above)
+        }
+        self._below = {name: command for name, command in below.items() if " " not in name}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
-        return list(self._declared)
+        return list(self._below)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        declared = self._declared.get(cmd_name)
-        return load(cmd_name, declared) if declared else None
+        command = self._below.get(cmd_name)
+        if command is None or command.place:
+            return command and load(cmd_name, command)
+        return OnDemand(self._declared, self._above + cmd_name, name=cmd_name, help=command.summary)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the commands with their summaries, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, one.summary) for name, one in self._declared.items()])
+            formatter.write_dl([(name, one.summary) for name, one in self._below.items()])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Import the command that the arguments name; refuse an unknown one with similar names."""
-        if args[0] not in self._declared and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], self._declared)
+        if args[0] not in self._below and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], self._below)
             hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
@@ -106,13 +93,8 @@ class OnDemand(click.Group):
         raise SystemExit(1)
 
 
-def load(name: str, declared: Declared) -> click.Command:
-    """Import a command; a group imports none of its commands yet.
-
-    Called without arguments, a command that needs some shows its help.
-    """
-    if isinstance(declared, Group):
-        return OnDemand(declared.commands, name=name, help=declared.summary)
+def load(name: str, declared: Command) -> click.Command:
+    """Import a command. Called without arguments, one that needs some shows its help."""
     module, _, attribute = declared.place.partition(":")
     function = getattr(import_module(f"{__package__}.{module}"), attribute)
     parameters = list(_parameters(function))
@@ -120,97 +102,120 @@ def load(name: str, declared: Declared) -> click.Command:
     return _Command(
         name,
         params=parameters,
-        callback=_grouping(function),
-        help="\n\n".join([declared.summary, *_paragraphs(function)]),
+        callback=_with_shared(function),
+        help="\n\n".join([declared.summary, *_help_paragraphs(function)]),
         no_args_is_help=any(one.required for one in parameters),
         add_help_option=not declared.passes_on,
         context_settings=passed_on if declared.passes_on else None,
     )
 
 
-def _paragraphs(function: Callable[..., None]) -> Iterator[str]:
-    """Yield a docstring's paragraphs after its first line, which names the command for readers.
+def _paragraphs(function: Callable[..., Any]) -> list[str]:
+    """Return a docstring's paragraphs after its first line, which names the command for readers."""
+    return (inspect.getdoc(function) or "").split("\n\n")[1:]
 
-    A paragraph with indented lines, such as examples, keeps its lines.
-    """
-    for paragraph in (inspect.getdoc(function) or "").split("\n\n")[1:]:
-        is_kept = any(line.startswith(" ") for line in paragraph.splitlines())
-        yield f"\b\n{paragraph}" if is_kept else paragraph
+
+def _help_paragraphs(function: Callable[..., None]) -> Iterator[str]:
+    for paragraph in _paragraphs(function):
+        if not paragraph.startswith(_TAKES):
+            # Click keeps the lines of examples, which are indented.
+            is_kept = any(line.startswith(" ") for line in paragraph.splitlines())
+            yield f"\b\n{paragraph}" if is_kept else paragraph
 
 
 def _taken(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield name, type, declaration and default of a function's parameters."""
-    hints = get_type_hints(function, include_extras=True)
-    for name, parameter in inspect.signature(function).parameters.items():
-        annotation, declared = get_args(hints[name])
-        yield name, annotation, declared, parameter.default
+    """Yield name, type, declaration and default of a function's parameters.
+
+    A declaration is a line, or the function that takes the options which commands share.
+    """
+    below = "".join(one for one in _paragraphs(function) if one.startswith(_TAKES))
+    lines = [" ".join(line.split()) for line in re.split(r"\n  (?=\S)", below)[1:]]
+    hints = typing.get_type_hints(function, include_extras=True)
+    parameters = inspect.signature(function).parameters
+    shared = {name: _metadata(hints[name], is_type=False) for name in parameters}
+    own = [name for name, declared in shared.items() if not declared]
+    shared |= {name: [line] for name, line in zip(own, lines, strict=True)}
+    for name, parameter in parameters.items():
+        kind = get_args(hints[name])[0] if get_origin(hints[name]) is Annotated else hints[name]
+        types = _metadata(hints[name], is_type=True) or [kind]
+        yield name, types[0], shared[name][0], parameter.default
 
 
-def _grouping(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the command's function, which gets what its functions make of shared options."""
+def _metadata(hint: Any, *, is_type: bool) -> list[Any]:
+    """Return what `Annotated` adds to a type: click's types, or else declarations."""
+    added = getattr(hint, "__metadata__", ())
+    return [one for one in added if isinstance(one, click.ParamType) is is_type]
+
+
+def _with_shared(function: Callable[..., Iterable[str] | None]) -> Callable[..., None]:
+    """Return a function that gives the command what its functions make of shared options.
+
+    It writes the lines that the command yields.
+    """
 
     @wraps(function)
     def call(**values: Any) -> None:
         for name, _, make, _ in _taken(function):
-            if not isinstance(make, Option):
+            if callable(make):
                 values[name] = make(**{one: values.pop(one) for one, *_ in _taken(make)})
-        function(**values)
+        for line in function(**values) or ():
+            click.echo(line)
 
     return call
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[click.Parameter]:
-    """Yield what click parses; in place of a declaration may be a function with shared options."""
-    for name, annotation, declared, default in _taken(function):
-        if isinstance(declared, Option):
-            yield _built(name, annotation, declared, default)
-        else:
+    """Yield what click parses, in the order of the function's parameters."""
+    for name, kind, declared, default in _taken(function):
+        if callable(declared):
             yield from _parameters(declared)
+        else:
+            yield _parameter(name, kind, declared, default)
 
 
-def _built(name: str, annotation: Any, declared: Option, default: Any) -> click.Parameter:
-    if get_origin(annotation) in {Union, UnionType}:
-        (annotation,) = set(get_args(annotation)) - {NoneType}
+def _parameter(name: str, kind: Any, line: str, default: Any) -> click.Parameter:
+    names, _, text = line.partition(": ")
+    flag, _, metavar = names.partition(" ")
+    if get_origin(kind) in {typing.Union, UnionType}:
+        (kind,) = set(get_args(kind)) - {NoneType}
+    is_list = get_origin(kind) is tuple
+    if is_list:
+        kind, _ = get_args(kind)
     is_required = default is inspect.Parameter.empty
-    settings: dict[str, Any] = {"required": is_required, "metavar": declared.metavar}
+    settings: dict[str, Any] = {"required": is_required}
     if not is_required:
         settings["default"] = default.value if isinstance(default, StrEnum) else default
-    is_list = get_origin(annotation) is list
-    if is_list:
-        (annotation,) = get_args(annotation)
-        settings["callback"] = _listed
-    is_shown = declared.show_default and settings.get("default") not in {"", None}
-    if isinstance(declared, Argument):
-        shown = declared.metavar or name.upper()
-        shown = shown if is_required else f"[{shown}]"
-        settings["metavar"] = f"{shown}..." if is_list else shown
-        text = f"{declared.help}  [default: {default}]" if is_shown else declared.help
+    is_shown = settings.get("default") not in {"", None, ()}
+    if not flag.startswith("--"):
+        shown = f"{flag if is_required else f'[{flag}]'}{'...' if is_list else ''}"
+        text = f"{text}  [default: {default}]" if is_shown else text
+        nargs = -1 if is_list else 1
         return _Argument(
-            [name], text=text, type=_type(annotation), nargs=-1 if is_list else 1, **settings
+            [name], text=text, type=_type(kind), nargs=nargs, metavar=shown, **settings
         )
-    names = [name, declared.name or f"--{name.replace('_', '-')}"]
-    if annotation is bool:
-        return click.Option(names, is_flag=True, help=declared.help, default=False)
+    if kind is bool:
+        return click.Option([name, flag], is_flag=True, help=text, default=default)
     return click.Option(
-        names,
-        help=declared.help,
+        [name, flag],
+        help=text,
+        metavar=metavar or None,
         multiple=is_list,
         show_default=is_shown,
-        type=declared.type or _type(annotation),
+        type=_type(kind),
         **settings,
     )
 
 
-def _listed(context: click.Context, parameter: click.Parameter, value: Any) -> list[Any] | None:  # noqa: ARG001 (click's signature)
-    return list(value) or None
-
-
-def _type(annotation: Any) -> Any:
-    if annotation is BinaryIO:
+def _type(kind: Any) -> Any:
+    if isinstance(kind, click.ParamType):
+        return kind
+    if kind is BinaryIO:
         return _InputFile("rb")
-    if issubclass(annotation, StrEnum):
-        return _Choice(annotation)
-    return click.Path(path_type=Path) if annotation is Path else annotation
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind))
+    if issubclass(kind, StrEnum):
+        return _Choice(kind)
+    return click.Path(path_type=Path) if kind is Path else kind
 
 
 class _Choice(click.Choice):  # type: ignore[type-arg]  # (before 8.2 it has no parameter)

@@ -14,11 +14,10 @@ from typing import Annotated, Final
 import click
 
 from mqdlq import directories
-from mqdlq.cli.commands import Argument, Option
 from mqdlq.cli.output import refusing
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.handlers import Handler
-from mqdlq.local import connection_store
+from mqdlq.local import environment
 from mqdlq.mqi import permissions
 from mqdlq.mqi.airflow_connections import AirflowConnection, define_connection
 
@@ -35,16 +34,13 @@ class Form(StrEnum):
     JSON = "json"
 
 
-Id = Annotated[str, Argument(metavar="ID", help="The connection's id, such as mq_qm1.")]
+Id = Annotated[str, "ID: The connection's id, such as mq_qm1."]
 
 
 ConnectionId = Annotated[
     str,
-    Argument(
-        metavar="CONNECTION",
-        help="The id of an Airflow connection of type ibmmq: of the environment"
-        " (AIRFLOW_CONN_*), or of this Airflow.",
-    ),
+    "CONNECTION: The id of an Airflow connection of type ibmmq: of the environment"
+    " (AIRFLOW_CONN_*), or of this Airflow.",
 ]
 """The connection that a command uses."""
 
@@ -52,76 +48,26 @@ ConnectionId = Annotated[
 def add(
     conn_id: Id,
     *,
-    queue_manager: Annotated[str, Option(help="The queue manager's name.")] = "",
-    host: Annotated[str, Option(help="The listener's address.")] = "",
-    port: Annotated[
-        int, Option(help="The listener's port; 1414 unless given.", show_default=False)
-    ] = 0,
-    hosts: Annotated[
-        str,
-        Option(
-            help="Further addresses of the same queue manager:"
-            " 'mq2.example.com(1415), mq3.example.com'."
-        ),
-    ] = "",
-    channel: Annotated[str, Option(help="The server-connection channel.")] = "",
-    mqserver: Annotated[
-        str,
-        Option(
-            help="Channel and addresses as in the variable MQSERVER:"
-            " 'DLQ.SVRCONN/TCP/mq1.example.com(1414)'."
-        ),
-    ] = "",
-    ccdt: Annotated[
-        Path | None,
-        Option(
-            help="A client channel definition table in JSON; the connection copies a channel of it."
-        ),
-    ] = None,
-    ccdt_url: Annotated[
-        str,
-        Option(
-            help="The URL of a client channel definition table, in JSON or binary, that IBM's"
-            " client reads whenever it connects; needs --client ibmmq."
-        ),
-    ] = "",
-    user: Annotated[
-        str,
-        Option(help="The user id. Its password is asked for, unless an option names it."),
-    ] = "",
-    password_file: Annotated[
-        Path | None, Option(help="A file that has the password as its only line.")
-    ] = None,
-    password_stdin: Annotated[bool, Option(help="Read the password from standard input.")] = False,
-    tls_cipher_spec: Annotated[
-        str, Option(help="The channel's CipherSpec, such as ANY_TLS12_OR_HIGHER.")
-    ] = "",
-    key_repository: Annotated[
-        str, Option(help="Path of the key repository on the machines that connect.")
-    ] = "",
-    certificate_label: Annotated[
-        str, Option(help="Label of the client's certificate in the key repository.")
-    ] = "",
-    client_user_id: Annotated[
-        str, Option(help="A user id for the channel's exits; it authenticates nobody.")
-    ] = "",
-    reconnect: Annotated[
-        str,
-        Option(help="Whether sensing may reconnect by itself: no, yes or queue_manager."),
-    ] = "",
-    client: Annotated[str, Option(help="The Python library: pymqi or ibmmq.")] = "",
-    transport: Annotated[
-        str, Option(help="client (TCP), bindings or embedded; client unless given.")
-    ] = "",
-    replace: Annotated[bool, Option(help="Replace the connection that has this id.")] = False,
-    form: Annotated[
-        Form | None,
-        Option(
-            "--print",
-            help="Print the connection without its password, and store nothing: env for a shell,"
-            " json for a secrets backend.",
-        ),
-    ] = None,
+    queue_manager: str = "",
+    host: str = "",
+    port: int | None = None,
+    hosts: str = "",
+    channel: str = "",
+    mqserver: str = "",
+    ccdt: Path | None = None,
+    ccdt_url: str = "",
+    user: str = "",
+    password_file: Path | None = None,
+    password_stdin: bool = False,
+    tls_cipher_spec: str = "",
+    key_repository: str = "",
+    certificate_label: str = "",
+    client_user_id: str = "",
+    reconnect: str = "",
+    client: str = "",
+    transport: str = "",
+    replace: bool = False,
+    form: Form | None = None,
 ) -> None:
     """Implement `mqdlq connection add`.
 
@@ -135,6 +81,32 @@ def add(
     The command does not connect; `mqdlq connection test` does. Exit code 0 if the connection is
     stored or printed, 1 if it cannot be stored, 2 if the options are not valid.
 
+    Takes:
+      --queue-manager: The queue manager's name.
+      --host: The listener's address.
+      --port: The listener's port; 1414 unless given.
+      --hosts: Further addresses of the same queue manager: 'mq2.example.com(1415),
+        mq3.example.com'.
+      --channel: The server-connection channel.
+      --mqserver: Channel and addresses as in the variable MQSERVER:
+        'DLQ.SVRCONN/TCP/mq1.example.com(1414)'.
+      --ccdt: A client channel definition table in JSON; the connection copies a channel of it.
+      --ccdt-url: The URL of a client channel definition table, in JSON or binary, that IBM's client
+        reads whenever it connects; needs --client ibmmq.
+      --user: The user id. Its password is asked for, unless an option names it.
+      --password-file: A file that has the password as its only line.
+      --password-stdin: Read the password from standard input.
+      --tls-cipher-spec: The channel's CipherSpec, such as ANY_TLS12_OR_HIGHER.
+      --key-repository: Path of the key repository on the machines that connect.
+      --certificate-label: Label of the client's certificate in the key repository.
+      --client-user-id: A user id for the channel's exits; it authenticates nobody.
+      --reconnect: Whether sensing may reconnect by itself: no, yes or queue_manager.
+      --client: The Python library: pymqi or ibmmq.
+      --transport: client (TCP), bindings or embedded; client unless given.
+      --replace: Replace the connection that has this id.
+      --print: Print the connection without its password, and store nothing: env for a shell, json
+        for a secrets backend.
+
     For example:
       mqdlq connection add mq_qm1 --queue-manager QM1 --mqserver 'DLQ.SVRCONN/TCP/mq1(1414)'
       mqdlq connection add mq_qm2 --queue-manager QM2 --transport bindings --print env
@@ -142,7 +114,7 @@ def add(
     options = {
         "queue_manager": queue_manager,
         "host": host,
-        "port": port,
+        "port": port or 0,
         "hosts": hosts,
         "channel": channel,
         "ccdt_url": ccdt_url,
@@ -166,7 +138,7 @@ def add(
         whole = dataclasses.replace(defined, password=password)
         whole.settings()
     _prepare()
-    is_encrypted = connection_store.store(whole, replace=replace)
+    is_encrypted = environment.store(whole, replace=replace)
     home = os.environ.get("AIRFLOW_HOME", "")
     click.echo(
         f"connection {conn_id} is stored in the Airflow of"
@@ -203,7 +175,7 @@ def test(conn_id: Id) -> None:
     """
     _prepare()
     with refusing(MqDlqError):
-        settings = connection_store.read_settings(conn_id)
+        settings = environment.read_settings(conn_id)
         is_usable, text = permissions.check_connection(settings, STATE_QUEUE)
     click.echo(text)
     raise SystemExit(int(not is_usable))
@@ -211,7 +183,7 @@ def test(conn_id: Id) -> None:
 
 def _prepare() -> None:
     os.umask(0o077)  # our own Airflow's metadata are for their owner alone
-    connection_store.quieten_airflow()
+    environment.quieten_airflow()
 
 
 def _printed(defined: AirflowConnection, form: Form) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import click
 
 from mqdlq import constants
-from mqdlq.cli.commands import Argument, Option
-from mqdlq.cli.files import name_of
-from mqdlq.cli.output import Format, Output, refusing
+from mqdlq.cli.output import Output, refusing
+from mqdlq.cli.rules import name_of
 from mqdlq.errors import PasteError
 from mqdlq.headers import ChainedHeader, Description, MessageDescriptor, describe
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, replace_undecodable
@@ -151,42 +150,27 @@ _WITHOUT_MQMD: Final = MessageDescriptor(encoding=546, coded_char_set_id=819, fo
 
 
 def decode(
-    file: Annotated[
-        BinaryIO,
-        Argument(
-            metavar="FILE",
-            help="Hexadecimal digits of a message's body, output of amqsbcg, a file of dmpmqmsg, or"
-            " JSON lines of mqdlq qm; - is standard input.",
-        ),
-    ],
+    file: BinaryIO,
     *,
-    md_format: Annotated[
-        str | None,
-        Option(
-            metavar="F", help=f"MQMD.Format; {_WITHOUT_MQMD.format} where the input has no MQMD."
-        ),
-    ] = None,
-    md_encoding: Annotated[
-        int | None,
-        Option(metavar="N", help=f"MQMD.Encoding; {_WITHOUT_MQMD.encoding} where it has none."),
-    ] = None,
-    md_ccsid: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            help=f"MQMD.CodedCharSetId; {_WITHOUT_MQMD.coded_char_set_id} where it has none.",
-        ),
-    ] = None,
-    output: Output = Format.TEXT,
-    show_payload: Annotated[
-        bool, Option(help="Show the payload, too, not only its length.")
-    ] = False,
+    md_format: str | None = None,
+    md_encoding: int | None = None,
+    md_ccsid: int | None = None,
+    output: Output = "text",
+    show_payload: bool = False,
 ) -> None:
     """Implement `mqdlq decode`.
 
     Each header is read in the encoding and character set that the header before it states, the
     first header in those of the MQMD: of the input, unless an option says otherwise. A message that
     is not a dead letter is decoded too. JSON output has one line for each message.
+
+    Takes:
+      FILE: Hexadecimal digits of a message's body, output of amqsbcg, a file of dmpmqmsg, or JSON
+        lines of mqdlq qm; - is standard input.
+      --md-format F: MQMD.Format; MQDEAD where the input has no MQMD.
+      --md-encoding N: MQMD.Encoding; 546 where it has none.
+      --md-ccsid N: MQMD.CodedCharSetId; 819 where it has none.
+      --show-payload: Show the payload, too, not only its length.
 
     For example:
       mqdlq qm browse QM1 SYSTEM.DEAD.LETTER.QUEUE --format json | mqdlq decode -
@@ -204,7 +188,7 @@ def decode(
             format=md.format if md_format is None else md_format,
             msg_flags=md.msg_flags,
         )
-        if output is Format.JSON:
+        if output == "json":
             click.echo(json.dumps(_as_json(message, found, show_payload)))
         else:
             click.echo("\n" * bool(number) + drawn(message, found, show_payload))

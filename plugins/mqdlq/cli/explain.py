@@ -16,17 +16,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import click
 import pyarrow as pa
 
 from mqdlq import directories, lake
-from mqdlq.cli.commands import Argument, Option
-from mqdlq.cli.files import STANDARD_INPUT, QueueKindOption, parse_table
-from mqdlq.cli.output import Format, Output, now, refusing
+from mqdlq.cli.output import Output, now, refusing
 from mqdlq.cli.queue_managers import Address, AddressOptions, known
-from mqdlq.cli.snapshot_import import pasted_row
+from mqdlq.cli.rules import STANDARD_INPUT, QueueKindOption, parse_table
+from mqdlq.cli.snapshots import pasted_row
 from mqdlq.errors import (
     ConnectionSettingsError,
     HandlerError,
@@ -52,7 +51,6 @@ from mqdlq.stages.snapshot.preview import browse_rows, choose_queue
 from mqdlq.stages.snapshot.rows import PropertyMatches
 from mqdlq.tools.dumps import PastedMessage, as_text, looks_pasted, read_pasted
 
-_NOT_APPLIED: Final = "its class is {}; rules apply to {} only, so it is left"
 _HEXADECIMAL: Final = frozenset(string.hexdigits)
 _SNAPSHOT_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 _COMPARED: Final = {
@@ -62,9 +60,9 @@ _COMPARED: Final = {
     if (column := keyword.column_on(queue_kind))
 }
 """The columns that patterns compare, with the keywords."""
-_IDENTITY: Final = ("browse_seq", "message_key", "msg_id")
 _SOURCES: Final = sorted({name for each in EXTENSIONS.values() for name in each.sources})
-_COLUMNS: Final = sorted({*_IDENTITY, "class", *_SOURCES, *_COMPARED})
+_IDENTITY: Final = {"browse_seq", "message_key", "msg_id", "class"}
+_COLUMNS: Final = sorted({*_IDENTITY, *_SOURCES, *_COMPARED})
 _EXPECTED: Final = (
     'expected a JSON object such as {"dlh_reason": 2053}, JSON lines of mqdlq decode or mqdlq qm,'
     " the output of amqsbcg, a file of dmpmqmsg, or hexadecimal digits of a message's body"
@@ -81,15 +79,12 @@ class SourceError(MqDlqError, ValueError):
     """The named source is not a file, a snapshot or a queue manager."""
 
 
-class SelectionError(MqDlqError, ValueError):
-    """A message that was asked for is not there."""
-
-
 class MessageError(MqDlqError, ValueError):
-    """The input is not a message; `place` is a file and a line."""
+    """The input is not a message, or one that was asked for is not there."""
 
-    def __init__(self, place: str, fault: str) -> None:
-        super().__init__("MQDLQ-905", f"{place}: {fault}")
+
+def _not_a_message(place: str, fault: str) -> MessageError:
+    return MessageError("MQDLQ-905", f"{place}: {fault}")
 
 
 _PLACED: Final = (
@@ -99,7 +94,6 @@ _PLACED: Final = (
     MessageKeyError,
     PasteError,
     RulesError,
-    SelectionError,
 )
 """Errors that begin with the place in a file."""
 
@@ -124,45 +118,18 @@ class Message:
 
 
 def explain(
-    source: Annotated[
-        str,
-        Argument(
-            metavar="SOURCE",
-            help="A file (- is standard input), a snapshot's id, or a queue manager.",
-        ),
-    ],
-    queue: Annotated[
-        str,
-        Argument(
-            metavar="QUEUE",
-            help="The queue of a queue manager; else the table's INPUTQ, else DEADQ.",
-            show_default=False,
-        ),
-    ] = "",
+    source: str,
+    queue: str = "",
     *,
-    rules: Annotated[BinaryIO, Option(metavar="PATH", help="The rules table.")],
-    number: Annotated[
-        list[int] | None,
-        Option("--message", metavar="NUMBER", help="Only the message of this number; repeatable."),
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        Option(
-            metavar="HEX",
-            help="Only the message with this message_key, or its beginning; repeatable.",
-        ),
-    ] = None,
-    msg_id: Annotated[
-        list[str] | None,
-        Option(metavar="HEX", help="Only messages with this MsgId; repeatable."),
-    ] = None,
-    nul_as_blank: Annotated[
-        bool, Option(help="Compare NULs as blanks; IBM's handler does not.")
-    ] = False,
+    rules: BinaryIO,
+    number: tuple[int, ...] = (),
+    key: tuple[str, ...] = (),
+    msg_id: tuple[str, ...] = (),
+    nul_as_blank: bool = False,
     queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
-    output: Output = Format.TEXT,
+    output: Output = "text",
     address: AddressOptions,
-) -> None:
+) -> Iterator[str]:
     """Implement `mqdlq explain`.
 
     A file holds JSON lines, or whatever `mqdlq decode` reads: the output of amqsbcg, a file of
@@ -178,6 +145,15 @@ def explain(
     Exit code 0 if every message was explained; 1 if the input, the table or a chosen message is
     not valid or not there; 2 if an argument is wrong.
 
+    Takes:
+      SOURCE: A file (- is standard input), a snapshot's id, or a queue manager.
+      QUEUE: The queue of a queue manager; else the table's INPUTQ, else DEADQ.
+      --rules PATH: The rules table.
+      --message NUMBER: Only the message of this number; repeatable.
+      --key HEX: Only the message with this message_key, or its beginning; repeatable.
+      --msg-id HEX: Only messages with this MsgId; repeatable.
+      --nul-as-blank: Compare NULs as blanks; IBM's handler does not.
+
     For example:
       mqdlq explain --rules include/rules/demo.rules QM1 SYSTEM.DEAD.LETTER.QUEUE --message 65
       mqdlq explain --rules include/rules/demo.rules 20261121T120000Z-1a2b3c4d --format json
@@ -192,20 +168,20 @@ def explain(
         keys, msg_ids = _digits("--key", key, 64), _digits("--msg-id", msg_id, 48)
         table = parse_table(rules, queue_kind)
         with _opened(source, queue, table, address) as messages:
-            chosen = _chosen(messages, number or (), keys, msg_ids)
+            chosen = _chosen(messages, number, keys, msg_ids)
             for message in _warned(chosen, source, table):
                 values = with_nuls_as_blanks(message.values) if nul_as_blank else message.values
-                click.echo(_explained(message, table, values, output))
+                yield _explained(message, table, values, output)
 
 
-def _digits(option: str, given: list[str] | None, most: int) -> tuple[str, ...]:
+def _digits(option: str, given: Sequence[str], most: int) -> tuple[str, ...]:
     """Return hexadecimal digits in lower case; raise SourceError for anything else."""
-    for digits in given or ():
+    for digits in given:
         if not 0 < len(digits) <= most or not set(digits) <= _HEXADECIMAL:
             raise SourceError(
                 "MQDLQ-901", f"{option}: expected up to {most} hexadecimal digits, found {digits!r}"
             )
-    return tuple(digits.lower() for digits in given or ())
+    return tuple(digits.lower() for digits in given)
 
 
 def _chosen(
@@ -216,7 +192,7 @@ def _chosen(
 ) -> Iterator[Message]:
     """Yield the chosen messages in the order of the source, or all if nothing is chosen.
 
-    `keys` may be beginnings of a message_key. Raises SelectionError, after the last message, for
+    `keys` may be beginnings of a message_key. Raises MessageError, after the last message, for
     what is not there, and MessageKeyError, before any message, if a key fits several.
     """
     if not (numbers or keys or msg_ids):
@@ -240,7 +216,7 @@ def _chosen(
         *(f"MsgId {i}" for i in msg_ids if i not in {m.msg_id for m in chosen}),
     ]
     if missing:
-        raise SelectionError("MQDLQ-903", f"no message here has {' or '.join(missing)}")
+        raise MessageError("MQDLQ-903", f"no message here has {' or '.join(missing)}")
 
 
 @contextmanager
@@ -283,27 +259,22 @@ def _warned(messages: Iterator[Message], source: str, table: RulesTable) -> Iter
     ]
     for message in messages:
         if of_md and not message.has_md:
-            _warn(
-                f"{name}: warning: without an MQMD, {listed(of_md, 'and')} compare with blank or 0"
-            )
+            absent = f"without an MQMD, {listed(of_md, 'and')} compare with blank or 0"
+            click.echo(f"{name}: warning: {absent}", err=True)
             of_md = []
         is_empty = False
         yield message
     if is_empty:
-        _warn(f"{name}: there is no message to explain")
+        click.echo(f"{name}: there is no message to explain", err=True)
 
 
-def _warn(text: str) -> None:
-    click.echo(text, err=True)
-
-
-def _explained(message: Message, table: RulesTable, values: Any, output: Format) -> str:
+def _explained(message: Message, table: RulesTable, values: Any, output: Output) -> str:
     if not table.acts_on(message.message_class):
-        if output is Format.TEXT:
-            applied = RULES_APPLY_TO[table.queue_kind]
-            return f"{message.label}: {_NOT_APPLIED.format(message.message_class, applied)}"
+        if output == "text":
+            left = f"rules apply to {RULES_APPLY_TO[table.queue_kind]} only, so it is left"
+            return f"{message.label}: its class is {message.message_class}; {left}"
         found = unasked_as_json(message.message_class, table)
-    elif output is Format.TEXT:
+    elif output == "text":
         return explanation_as_text(message.label, table, explain_message(table, values))
     else:
         found = explanation_as_json(explain_message(table, values))
@@ -332,7 +303,7 @@ def _file_messages(file: BinaryIO, name: str, table: RulesTable) -> Iterator[Mes
         return
     text = as_text(head + file.read())
     if not looks_pasted(text.split("\n")):
-        raise MessageError(f"{name}:1", _EXPECTED)
+        raise _not_a_message(f"{name}:1", _EXPECTED)
     matches = PropertyMatches(table)
     for number, message in enumerate(read_pasted(text, name), start=1):
         yield _of_paste(number, message, matches)
@@ -349,27 +320,17 @@ def _of_paste(number: int, message: PastedMessage, matches: PropertyMatches) -> 
     label = f"message {number}, from line {message.line}"
     if md is not None:
         unknown = datetime.min.replace(tzinfo=UTC)  # nobody knows when it was browsed
-        row = pasted_row(number, md, message, matches, unknown)
+        row = pasted_row(number, message, matches, unknown)
         row |= {"browsed_at": None, "expires_at": None}
         return replace(_of_row(row), label=label)
-    seen = describe(
-        message.body,
-        message.total_length,
-        encoding=546,
-        ccsid=819,
-        format="MQDEAD",
-        msg_flags=0,
-    )
+    body, length = message.body, message.total_length
+    seen = describe(body, length, encoding=546, ccsid=819, format="MQDEAD", msg_flags=0)
     values = {
         column: getattr(seen.dlh, column.removeprefix("dlh_"))
         for column in _COMPARED
-        if seen.dlh and _is_of_dlh(column)
+        if seen.dlh and column.startswith("dlh_")
     }
     return Message(number, label, seen.cls, values, has_md=False)
-
-
-def _is_of_dlh(column: str) -> bool:
-    return column.startswith("dlh_")
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
@@ -392,18 +353,19 @@ def _row_messages(lines: Iterable[bytes], name: str) -> Iterator[Message]:
             continue
         place, row = f"{name}:{number}", _object(line)
         if row is None:
-            raise MessageError(place, _EXPECTED)
+            raise _not_a_message(place, _EXPECTED)
         count += 1
         if isinstance(row.get("headers"), list):
             yield _of_decoded(count, number, place, row)
             continue
         if row and not row.keys() & set(HEADERS.names):
-            raise MessageError(
+            raise _not_a_message(
                 place, f"{_unknown(min(row))}, nor is any other key here; {_EXPECTED}"
             )
         for unknown in row.keys() - known:
             known.add(unknown)  # once is enough: the next lines are likely to have it, too
-            _warn(f"{place}: warning: {_unknown(unknown)}, and is not looked at")
+            fault = f"{_unknown(unknown)}, and is not looked at"
+            click.echo(f"{place}: warning: {fault}", err=True)
         yield _of_columns(count, number, place, row)
 
 
@@ -412,7 +374,7 @@ def _of_decoded(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
     md, first = row.get("MQMD") or {}, (row["headers"] or [{}])[0]
     dlh = first.get("fields", {}) if first.get("type") == "MQDLH" else {}
     values = {
-        column: (dlh if _is_of_dlh(column) else md).get(keyword.field)
+        column: (dlh if column.startswith("dlh_") else md).get(keyword.field)
         for column, keyword in _COMPARED.items()
     }
     found = _of_columns(count, line, place, {**values, "class": row.get("class")})
@@ -426,12 +388,12 @@ def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
         expected, noun = (str, "text") if keyword.kind is Kind.TEXT else (int, "a number")
         if value is not None and type(value) is not expected:
             found = type(value).__name__
-            raise MessageError(place, f"{column} must be {noun}, found {found}")
+            raise _not_a_message(place, f"{column} must be {noun}, found {found}")
         values[column] = value.rstrip(" ") if isinstance(value, str) else value
     values |= {name: _source(place, name, row[name]) for name in _SOURCES if name in row}
     written = MessageClass.DEAD_LETTER if row.get("class") is None else row["class"]
     if written not in list(MessageClass):
-        raise MessageError(place, f"class must be {listed(MessageClass)}")
+        raise _not_a_message(place, f"class must be {listed(MessageClass)}")
     return Message(
         count,
         f"message at line {line}",
@@ -453,7 +415,7 @@ def _source(place: str, name: str, value: Any) -> Any:
         if time is not None and time.tzinfo is not None:
             return time
     found = type(value).__name__
-    raise MessageError(place, f"{name} must be {_NOUNS[str(kind)]}, found {found}")
+    raise _not_a_message(place, f"{name} must be {_NOUNS[str(kind)]}, found {found}")
 
 
 def _unknown(name: str) -> str:

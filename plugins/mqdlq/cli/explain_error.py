@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Annotated
 
 import click
 
-from mqdlq.cli.commands import Argument
 from mqdlq.error_catalogue import PREFIX, entries
 from mqdlq.rules.diagnostics import listed
 
 
-def explain_error(
-    error_id: Annotated[str, Argument(metavar="ID", help="The error's id: MQDLQ-101, or 101.")],
-) -> None:
+def explain_error(error_id: str) -> None:
     """Implement `mqdlq explain-error`.
 
     The id is in brackets at the end of an error's first line. The entry has the error's text, with
     … or a name in braces for what varies, where to look, and what to do.
+
+    Takes:
+      ID: The error's id: MQDLQ-101, or 101.
 
     For example:
       mqdlq explain-error MQDLQ-101

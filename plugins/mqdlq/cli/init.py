@@ -14,12 +14,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
-
-import click
+from typing import Final
 
 from mqdlq import directories
-from mqdlq.cli.commands import Argument, Option
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.handlers.starter_files import (
     COMPOSE_FILE,
@@ -34,7 +31,7 @@ from mqdlq.handlers.starter_files import (
     starter_files,
     write_new_files,
 )
-from mqdlq.local import connection_store, demo
+from mqdlq.local import demo, environment
 from mqdlq.local.environment import names_airflow
 from mqdlq.mqi import transports
 from mqdlq.mqi.airflow_connections import (
@@ -67,28 +64,14 @@ class Facts:
 
 
 def init(
-    directory: Annotated[
-        Path, Argument(help="Where the files are written; it is created if it is missing.")
-    ],
+    directory: Path,
     *,
-    connection: Annotated[str, Option(help="The Airflow connection to the queue manager.")] = "",
-    queue_manager: Annotated[
-        str, Option(help="The queue manager, if no connection is defined yet.")
-    ] = "",
-    embedded: Annotated[
-        str,
-        Option(
-            metavar="NAME",
-            help="Create an embedded queue manager with dead letters to try mqdlq without IBM MQ.",
-        ),
-    ] = "",
-    queue: Annotated[
-        str, Option(help="The queue, if it is not the queue manager's dead-letter queue.")
-    ] = "",
-    handler: Annotated[
-        str, Option(help="The handler's name; that of the queue manager unless given.")
-    ] = "",
-) -> None:
+    connection: str = "",
+    queue_manager: str = "",
+    embedded: str = "",
+    queue: str = "",
+    handler: str = "",
+) -> Iterator[str]:
     """Implement `mqdlq init`.
 
     Writes a handler with a rules table, a DAG file, an example of the connection, and an override
@@ -100,37 +83,23 @@ def init(
     environment (AIRFLOW_CONN_*), or from --queue-manager. If it answers, it is asked for its
     dead-letter queue. An existing file with another text is an error, and nothing is written.
 
+    Takes:
+      DIRECTORY: Where the files are written; it is created if it is missing.
+      --connection: The Airflow connection to the queue manager.
+      --queue-manager: The queue manager, if no connection is defined yet.
+      --embedded NAME: Create an embedded queue manager with dead letters to try mqdlq without IBM
+        MQ.
+      --queue: The queue, if it is not the queue manager's dead-letter queue.
+      --handler: The handler's name; that of the queue manager unless given.
+
     For example:
       mqdlq init dlq --embedded QM5
     """
-    connection_store.quieten_airflow()
-    for line in start(
-        directory,
-        connection=connection,
-        queue_manager=queue_manager,
-        embedded=embedded,
-        queue=queue,
-        handler=handler,
-    ):
-        click.echo(line)
-
-
-def start(
-    place: Path,
-    *,
-    connection: str = "",
-    queue_manager: str = "",
-    embedded: str = "",
-    queue: str = "",
-    handler: str = "",
-) -> Iterator[str]:
-    """Write the files, create the embedded queue manager if asked for; yield the lines to print.
-
-    A second call with the same options writes nothing, and fails for an embedded queue manager.
-    """
-    directory = place.absolute()
-    # Before this process selects another Airflow, with connections of its own.
-    home, dags = _users_airflow()
+    environment.quieten_airflow()
+    directory = directory.absolute()
+    # The user's own Airflow, before this process selects another, with connections of its own.
+    home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+    dags = Path(os.environ.get("AIRFLOW__CORE__DAGS_FOLDER") or home / "dags").absolute()
     spark = (
         [] if "AIRFLOW_CONN_SPARK_DEFAULT" in os.environ else [f"{SPARK}  # unless it is defined"]
     )
@@ -146,7 +115,7 @@ def start(
     check_new_files(files)
     if embedded:
         with _for_the_owner_alone():
-            connection_store.store(facts.connection)
+            environment.store(facts.connection)
     written = write_new_files(files)
     yield "Wrote:" if written else "All files exist already, with the same text:"
     yield from (f"  {directories.shown(path)}" for path in written or files)
@@ -158,12 +127,6 @@ def start(
         yield "Or in your own Airflow:"
         commands = _in_own_airflow(name, facts, directory, spark=spark, home=home, dags=dags)
         yield from (f"  {line}" for line in (*exports, *commands))
-
-
-def _users_airflow() -> tuple[Path, Path]:
-    """Return the user's own Airflow, and where it looks for DAGs: as the environment has them."""
-    home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
-    return home, Path(os.environ.get("AIRFLOW__CORE__DAGS_FOLDER") or home / "dags").absolute()
 
 
 def _link(directory: Path, dags: Path) -> Iterator[str]:
@@ -242,7 +205,7 @@ def _of_connection(conn_id: str, queue_manager: str) -> Facts:
 def _of_known(conn_id: str, known: Mapping[str, AirflowConnection], queue_manager: str) -> Facts:
     found = known.get(conn_id.lower())
     try:
-        settings = found.settings() if found else connection_store.read_settings(conn_id)
+        settings = found.settings() if found else environment.read_settings(conn_id)
     except ConnectionSettingsError as error:
         if error.error_id == UNDEFINED and queue_manager:
             return _undefined(conn_id, queue_manager)

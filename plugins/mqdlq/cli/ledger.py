@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from typing import Annotated, Any
 
 import click
@@ -12,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqdlq import directories
-from mqdlq.cli.commands import Argument, Option
-from mqdlq.cli.output import Format, Output, console, now, refusal, refusing, write_json
+from mqdlq.cli.output import Output, attributes, console, now, refusal, refusing, write_json
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, handler_names, load_handler, load_handlers
 from mqdlq.ledger import Ledger, open_ledger
@@ -23,7 +21,7 @@ from mqdlq.stages.older_ledger import describe_older_ledger, take_on
 from mqdlq.stages.retention import Policy, Pruner, PruneResult
 from mqdlq.words import count, moment, visible
 
-Reason = Annotated[str, Option(help="Why, for example the number of the case.")]
+Reason = Annotated[str, "--reason: Why, for example the number of the case."]
 
 
 def warn_of_older_ledger(ledger: Ledger) -> bool:
@@ -62,9 +60,7 @@ def status() -> None:
             click.echo(f"taken on by {newest.who} at {at}: {newest.why}")
 
 
-def take_on_ledger(
-    why: Annotated[str, Option(help="The reason, such as the number of a ticket.")],
-) -> None:
+def take_on_ledger(why: str) -> None:
     """Implement `mqdlq ledger take-on`.
 
     Use it after an older copy of the ledger was restored, or for a new ledger over an old lake. The
@@ -73,6 +69,9 @@ def take_on_ledger(
     messages archived before needs --again, because a lost restoration may have put them.
 
     Exit code 0 if the ledger is taken on; 2 without a reason.
+
+    Takes:
+      --why: The reason, such as the number of a ticket.
 
     For example:
       mqdlq ledger take-on --why "ticket 4711: disk lost, copy of Monday restored"
@@ -91,14 +90,11 @@ def take_on_ledger(
 
 
 def prune_archive_and_ledger(
-    handler: Annotated[str, Option(help="Only by the policy of this handler.")] = "",
+    handler: str = "",
     *,
-    dry_run: Annotated[bool, Option(help="Only say what would be removed.")] = False,
-    trust_clock: Annotated[
-        bool,
-        Option(help="Confirm that the clock of this computer is right."),
-    ] = False,
-    output: Output = Format.TEXT,
+    dry_run: bool = False,
+    trust_clock: bool = False,
+    output: Output = "text",
 ) -> None:
     """Implement `mqdlq prune`.
 
@@ -108,6 +104,11 @@ def prune_archive_and_ledger(
     legal hold (mqdlq hold).
 
     Exit code 0 if all policies were applied; 1 if an error prevented that; 2 for a wrong handler.
+
+    Takes:
+      --handler: Only by the policy of this handler.
+      --dry-run: Only say what would be removed.
+      --trust-clock: Confirm that the clock of this computer is right.
 
     For example:
       mqdlq prune --dry-run
@@ -123,7 +124,7 @@ def prune_archive_and_ledger(
         )
         policies = [Policy.of(one) for one in handlers]
         found = pruner.prune(policies, is_dry_run=dry_run, trust_clock=trust_clock)
-    if output is Format.JSON:
+    if output == "json":
         shown = [_as_json(one) for one in found]
         write_json({"dry_run": dry_run, "handlers": shown})
     else:
@@ -166,34 +167,29 @@ def _table(found: PruneResult, word: str) -> Table:
 
 
 def _as_json(found: PruneResult) -> dict[str, Any]:
-    policy, copies, runs = found.policy, found.copies, found.runs
+    copies, runs = found.copies, found.runs
     return {
-        "handler": policy.handler,
-        "policy": str(policy),
-        "copies": copies.copies,
-        "bytes": copies.stored_bytes,
-        "runs": list(runs.run_ids),
-        "messages": runs.messages,
-        "kept_copies": {why.value: number for why, number in sorted(copies.kept.items())},
-        "kept_runs": {why.value: number for why, number in sorted(runs.kept.items())},
+        "handler": found.policy.handler,
+        "policy": str(found.policy),
+        **attributes(copies, "copies", "bytes=stored_bytes"),
+        **attributes(runs, "runs=run_ids", "messages"),
+        "kept_copies": dict(sorted(copies.kept.items())),
+        "kept_runs": dict(sorted(runs.kept.items())),
     }
 
 
-def add_hold(
-    *,
-    handler: Annotated[str, Option(help="Hold everything of this handler.")] = "",
-    run: Annotated[str, Option(help="Hold this run.")] = "",
-    message: Annotated[
-        str, Option(metavar="KEY", help="Hold this message_key, or its beginning.")
-    ] = "",
-    reason: Reason,
-) -> None:
+def add_hold(*, handler: str = "", run: str = "", message: str = "", reason: Reason) -> None:
     """Implement `mqdlq hold add`.
 
     Name one handler, one run or one message. The ledger records the reason, the user of this
     computer, and the time. A hold covers archive copies, runs in the ledger, and their snapshots.
 
     Exit code 0 if the hold applies; 1 if the ledger has no such run or message; 2 for wrong usage.
+
+    Takes:
+      --handler: Hold everything of this handler.
+      --run: Hold this run.
+      --message KEY: Hold this message_key, or its beginning.
 
     For example:
       mqdlq hold add --handler demo --reason "case 2026-117"
@@ -228,14 +224,15 @@ def add_hold(
         )
 
 
-def remove_hold(
-    hold: Annotated[int, Argument(help="The number of the hold.")], *, reason: Reason
-) -> None:
+def remove_hold(hold: int, *, reason: Reason) -> None:
     """Implement `mqdlq hold remove`.
 
     The hold and its removal stay in the ledger. The next prune applies the policy again.
 
     Exit code 0 if the hold is removed; 1 if there is no such hold, or it was removed before.
+
+    Takes:
+      HOLD: The number of the hold.
 
     For example:
       mqdlq hold add --handler demo --reason "case 2026-117"
@@ -253,27 +250,20 @@ def remove_hold(
     click.echo(f"hold {removed.hold_id} on {_subject(removed)} is removed")
 
 
-def list_holds(
-    *,
-    removed: Annotated[bool, Option(help="Also the holds that no longer apply.")] = False,
-    output: Output = Format.TEXT,
-) -> None:
+def list_holds(*, removed: bool = False, output: Output = "text") -> None:
     """Implement `mqdlq hold list`.
+
+    Takes:
+      --removed: Also the holds that no longer apply.
 
     For example:
       mqdlq hold list --removed
     """
     with open_ledger(create=False) as ledger:
         found = ledger.holds.all(released=removed)
-    if output is Format.JSON:
-        shown = [
-            {
-                name: value.isoformat() if isinstance(value, datetime) else value or None
-                for name, value in asdict(one).items()
-            }
-            for one in found
-        ]
-        write_json({"holds": shown})
+    if output == "json":
+        given = [asdict(one).items() for one in found]
+        write_json({"holds": [{name: value or None for name, value in one} for one in given]})
         return
     if not found:
         click.echo("no hold applies")

@@ -8,12 +8,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import click
-
-from mqdlq.cli.commands import Option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,14 +22,7 @@ USAGE: Final = 2
 _UNLIMITED: Final = 10_000
 
 
-class Format(StrEnum):
-    """How a result is written."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-Output = Annotated[Format, Option("--format", help="How to write it.")]
+Output = Annotated[Literal["text", "json"], "--format: How to write it."]
 
 
 @contextmanager
@@ -54,9 +45,22 @@ def now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 (an entry point)
 
 
-def write_json(document: Any) -> None:
-    """Write a document for programs."""
-    click.echo(json.dumps(document, indent=2))
+def write_json(document: Any, *, indent: int | None = 2) -> None:
+    """Write a document for programs; times are in ISO 8601, bytes in hexadecimal digits."""
+    click.echo(json.dumps(document, indent=indent, default=_encoded))
+
+
+def _encoded(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value.isoformat())
+
+
+def attributes(record: Any, *paths: str) -> dict[str, Any]:
+    """Return attributes of a record for JSON; `class=cause.cls` gives one another name."""
+    found = {}
+    for given in paths:
+        name, _, path = given.rpartition("=")
+        found[name or path.rpartition(".")[2]] = attrgetter(path)(record)
+    return found
 
 
 def console() -> Console:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from mqdlq.cli.commands import Argument, Option
-from mqdlq.cli.files import QueueKindOption, parse_table
-from mqdlq.cli.output import Format, Output, console, now, refusing, titled_table, write_json
-from mqdlq.cli.queue_managers import Address, AddressOptions
+from mqdlq.cli.output import Output, attributes, console, now, refusing, titled_table, write_json
+from mqdlq.cli.queue_managers import AddressOptions
+from mqdlq.cli.rules import QueueKindOption, parse_table
 from mqdlq.cli.snapshots import causes_as_json, causes_table
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.model import Outcome, QueueKind, Step
-from mqdlq.rules import RulesError, RulesTable
+from mqdlq.rules import RulesError
 from mqdlq.stages.snapshot.preview import Preview, UnhandledMessages, preview_queue
 from mqdlq.words import (
     cause_in_words,
@@ -38,21 +37,12 @@ _WITHOUT_ATTEMPTS: Final = (
 
 
 def preview(
-    queue_manager: Annotated[
-        str, Argument(metavar="QUEUE_MANAGER", help="The queue manager's name.")
-    ],
-    queue: Annotated[
-        str,
-        Argument(
-            metavar="QUEUE",
-            help="The queue; else the table's INPUTQ, else DEADQ.",
-            show_default=False,
-        ),
-    ] = "",
+    queue_manager: str,
+    queue: str = "",
     *,
-    rules: Annotated[BinaryIO, Option(metavar="PATH", help="The rules table.")],
-    output: Output = Format.TEXT,
-    nul_as_blank: Annotated[bool, Option(help="Compare NULs as blanks.")] = False,
+    rules: BinaryIO,
+    output: Output = "text",
+    nul_as_blank: bool = False,
     queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
     address: AddressOptions,
 ) -> None:
@@ -64,6 +54,12 @@ def preview(
     Exit code 0 if the queue was browsed; 1 if it could not be browsed; 2 if an argument or the
     rules table is wrong.
 
+    Takes:
+      QUEUE_MANAGER: The queue manager's name.
+      QUEUE: The queue; else the table's INPUTQ, else DEADQ.
+      --rules PATH: The rules table.
+      --nul-as-blank: Compare NULs as blanks.
+
     For example:
       mqdlq preview --rules include/rules/demo.rules QM1
       mqdlq preview --rules include/rules/demo.rules QM1 SYSTEM.DEAD.LETTER.QUEUE --format json
@@ -72,31 +68,24 @@ def preview(
         table = parse_table(rules, queue_kind)
         if "attempts_made" in table.columns:
             click.echo(_WITHOUT_ATTEMPTS, err=True)
-        found = _look(queue_manager, address, table, queue, nul_as_blank)
-    if output is Format.JSON:
+        is_watched = sys.stderr.isatty()
+        with address.connect(queue_manager) as connected:
+            found = preview_queue(
+                connected,
+                table,
+                queue.strip(),
+                clock=now,
+                progress=_tell if is_watched else lambda _: None,
+                nul_as_blank=nul_as_blank,
+            )
+        if is_watched:
+            sys.stderr.write("\r\x1b[K")
+    if output == "json":
         write_json(_as_json(found))
         return
     out = console()
     for part in _parts(found):
         out.print(part)
-
-
-def _look(
-    name: str, address: Address, table: RulesTable, queue: str, nul_as_blank: bool
-) -> Preview:
-    is_watched = sys.stderr.isatty()
-    with address.connect(name) as queue_manager:
-        found = preview_queue(
-            queue_manager,
-            table,
-            queue.strip(),
-            clock=now,
-            progress=_tell if is_watched else lambda _: None,
-            nul_as_blank=nul_as_blank,
-        )
-    if is_watched:
-        sys.stderr.write("\r\x1b[K")
-    return found
 
 
 def _tell(messages: int) -> None:
@@ -105,32 +94,17 @@ def _tell(messages: int) -> None:
 
 
 def _as_json(found: Preview) -> dict[str, Any]:
+    names = (
+        *("outcome", "class=cause.cls", "problem", "cause.cause_id", "cause.reason"),
+        *("cause.reason_text", "cause.dest_q_name", "cause.dest_q_mgr_name"),
+        *("messages", "browse_seqs"),
+    )
     return {
-        "queue_manager": found.queue_manager,
-        "queue": found.queue,
-        "at": found.at.isoformat(),
-        "messages": found.messages,
-        "bytes": found.bytes,
-        "maybe_truncated": found.maybe_truncated,
+        **attributes(found, "queue_manager", "queue", "at", "messages", "bytes", "maybe_truncated"),
         "causes": causes_as_json(found.causes),
-        "plan": [
-            {name: getattr(step, name) for name in _SHOWN} | {"messages": messages}
-            for step, messages in found.planned
-        ],
+        "plan": [attributes(step, *_SHOWN) | {"messages": n} for step, n in found.planned],
         "needs_attention": [
-            {
-                "outcome": trouble.outcome.value,
-                "class": trouble.cause.cls,
-                "problem": trouble.problem,
-                "cause_id": trouble.cause.cause_id,
-                "reason": trouble.cause.reason,
-                "reason_text": trouble.cause.reason_text,
-                "dest_q_name": trouble.cause.dest_q_name,
-                "dest_q_mgr_name": trouble.cause.dest_q_mgr_name,
-                "messages": trouble.messages,
-                "browse_seqs": trouble.browse_seqs,
-                "next_step": _advice(trouble),
-            }
+            attributes(trouble, *names) | {"next_step": _advice(trouble)}
             for trouble in found.needs_attention
         ],
     }

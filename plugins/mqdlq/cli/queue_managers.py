@@ -1,15 +1,22 @@
-"""Find out how to reach a queue manager that a command line names, and connect to it."""
+"""How commands reach a queue manager that they name; the commands `mqdlq qm …`.
+
+These are the commands of the distribution embedded-mq, under our name.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
+from functools import wraps
+from importlib.metadata import entry_points
 from typing import Annotated, Any, Final
 
+import click
+
 from mqdlq import directories
-from mqdlq.cli.commands import Option
 from mqdlq.constants import MQRC
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi import transports
@@ -20,6 +27,7 @@ from mqdlq.mqi.connection_settings import ConnectionSettings
 PASSWORD: Final = "MQDLQ_PASSWORD"  # noqa: S105 (the variable's name)
 _NOT_THERE: Final = (MQRC["MQRC_Q_MGR_NAME_ERROR"], MQRC["MQRC_Q_MGR_NOT_AVAILABLE"])
 _PORT: Final = 1414
+OURS, THEIRS = "mqdlq qm", "embedded-mq"
 
 
 class Transport(StrEnum):
@@ -36,7 +44,7 @@ class Address:
     Each method also raises HomeError if the embedded queue managers cannot be looked for.
     """
 
-    def __init__(self, transport: Transport | None, given: dict[str, Any]) -> None:
+    def __init__(self, transport: Transport | None, **given: Any) -> None:
         self._transport = transport
         self._given = given
 
@@ -80,38 +88,36 @@ class Address:
 
 def address_from(
     *,
-    transport: Annotated[
-        Transport | None,
-        Option(
-            help="How to connect. Without it: client with --host or --ccdt-url; else an embedded"
-            " queue manager of that name; else an Airflow connection in the environment"
-            " (AIRFLOW_CONN_*) that names it; else bindings, which also uses MQSERVER or a CCDT in"
-            " the environment.",
-            show_default=False,
-        ),
-    ] = None,
-    host: Annotated[str, Option(help="Its address.", show_default=False)] = "",
-    port: Annotated[int, Option(help="The listener's port.")] = _PORT,
-    channel: Annotated[str, Option(help="The channel.", show_default=False)] = "",
-    ccdt_url: Annotated[
-        str, Option(help="The URL of a channel definition table.", show_default=False)
-    ] = "",
-    user: Annotated[
-        str,
-        Option(help=f"A user id; its password is read from {PASSWORD}.", show_default=False),
-    ] = "",
-    client: Annotated[str | None, Option(help="pymqi or ibmmq.", show_default=False)] = None,
+    transport: Transport | None = None,
+    host: str = "",
+    port: int = _PORT,
+    channel: str = "",
+    ccdt_url: str = "",
+    user: str = "",
+    client: str | None = None,
 ) -> Address:
-    """Return what the options say, each of which is a parameter here."""
-    given = {
-        "host": host,
-        "port": port,
-        "channel": channel,
-        "ccdt_url": ccdt_url,
-        "user": user,
-        "client": client,
-    }
-    return Address(transport, given)
+    """Return what the options say, each of which is a parameter here.
+
+    Takes:
+      --transport: How to connect. Without it: client with --host or --ccdt-url; else an embedded
+        queue manager of that name; else an Airflow connection in the environment (AIRFLOW_CONN_*)
+        that names it; else bindings, which also uses MQSERVER or a CCDT in the environment.
+      --host: Its address.
+      --port: The listener's port.
+      --channel: The channel.
+      --ccdt-url: The URL of a channel definition table.
+      --user: A user id; its password is read from MQDLQ_PASSWORD.
+      --client: pymqi or ibmmq.
+    """
+    return Address(
+        transport,
+        host=host,
+        port=port,
+        channel=channel,
+        ccdt_url=ccdt_url,
+        user=user,
+        client=client,
+    )
 
 
 AddressOptions = Annotated[Address, address_from]
@@ -161,3 +167,42 @@ def _unknown(name: str, error: Exception) -> str:
         f"  AIRFLOW_CONN_MQ='{json.dumps(example)}'\n"
         f"or create an embedded queue manager: mqdlq qm create {name}"
     )
+
+
+def qm() -> None:
+    """Implement `mqdlq qm`."""
+    context = click.get_current_context()
+    application()(context.args, prog_name=OURS, terminal_width=context.terminal_width)
+
+
+def application() -> Any:
+    """Return the typer application; raises TransportError if the distribution is not installed.
+
+    The entry point `qm` of group mqdlq.commands names theirs.
+    """
+    with transports.embedded(f"`{OURS}`"):
+        (entry_point,) = entry_points(group="mqdlq.commands", name="qm")
+        theirs = entry_point.load()
+    import typer  # noqa: PLC0415 (the commands are theirs, and need it)
+
+    ours = typer.Typer(
+        help=theirs.info.help,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"max_content_width": 100},
+    )
+    for command in theirs.registered_commands:
+        text = command.help.replace(THEIRS, OURS)
+        ours.command(command.name, help=text, no_args_is_help=True)(_reporting(command.callback))
+    return ours
+
+
+def _reporting(command: Callable[..., None]) -> Callable[..., None]:
+    @wraps(command)
+    def call(*arguments: Any, **options: Any) -> None:
+        with transports.embedded(f"`{OURS}`"):
+            command(*arguments, **options)
+
+    return call

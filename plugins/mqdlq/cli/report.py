@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import Annotated
 
 import click
 from rich.console import Console
 
 from mqdlq import directories
-from mqdlq.cli.commands import Argument, Option
 from mqdlq.cli.ledger import warn_of_older_ledger
-from mqdlq.cli.output import Format, Output, now, write_json
+from mqdlq.cli.output import Output, now, write_json
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.tables import Prune
@@ -26,16 +24,7 @@ from mqdlq.words import count, moment, outcomes_in_words
 
 
 def report(
-    run_id: Annotated[
-        str | None, Argument(help="The run; without one, the latest.", metavar="RUN")
-    ] = None,
-    output: Output = Format.TEXT,
-    needs_attention: Annotated[
-        bool,
-        Option(
-            help="List all messages that need attention or have no outcome, as lines of JSON.",
-        ),
-    ] = False,
+    run_id: str | None = None, output: Output = "text", needs_attention: bool = False
 ) -> None:
     """Implement `mqdlq report`.
 
@@ -44,6 +33,10 @@ def report(
     lists all of them, in any format.
 
     Exit code 0 whatever the report says; 1 if there is no such run.
+
+    Takes:
+      RUN: The run; without one, the latest.
+      --needs-attention: List all messages that need attention or have no outcome, as lines of JSON.
 
     For example:
       mqdlq report
@@ -77,19 +70,19 @@ def _wanted(run_id: str | None, ledger: Ledger) -> str:
     return wanted
 
 
-def _show_written(run_id: str, output: Format, how: str) -> bool:
+def _show_written(run_id: str, output: Output, how: str) -> bool:
     """Print the report that was written at a run's end; return whether there is one."""
-    name = "report.json" if output is Format.JSON else "report.txt"
+    name = "report.json" if output == "json" else "report.txt"
     file = directories.report_directory(run_id) / name
     if not file.is_file():
         return False
-    if output is Format.TEXT:
+    if output == "text":
         click.echo(f"{how}\n")
     click.echo(file.read_text(encoding="utf-8"), nl=False)
     return True
 
 
-def _show_snapshot_pruned(run_id: str, ledger: Ledger, output: Format) -> bool:
+def _show_snapshot_pruned(run_id: str, ledger: Ledger, output: Output) -> bool:
     """Print the report written at a run's end if its snapshot was pruned since; return whether so.
 
     A new report could not read the messages.
@@ -103,7 +96,7 @@ def _show_snapshot_pruned(run_id: str, ledger: Ledger, output: Format) -> bool:
 
 
 def _show_pruned(
-    run_id: str, prune: Prune, ledger: Ledger, output: Format, *, needs_attention: bool
+    run_id: str, prune: Prune, ledger: Ledger, output: Output, *, needs_attention: bool
 ) -> None:
     """Print the report that was written at a pruned run's end, or its totals if there is none."""
     how = f"pruned at {moment(prune.at)} by {prune.policy} of handler {prune.handler}"
@@ -119,7 +112,7 @@ def _show_pruned(
     counted: Counter[Outcome] = Counter()
     for one in ledger.prunes.outcomes_of(run_id):
         counted[one.outcome] += one.messages
-    if output is Format.JSON:
+    if output == "json":
         outcomes = {str(outcome): number for outcome, number in counted.items()}
         document = {"run": run_id, "pruned_at": prune.at.isoformat(), "policy": prune.policy}
         write_json(document | {"outcomes": outcomes})
@@ -137,8 +130,8 @@ def _list(run_id: str, ledger: Ledger) -> None:
         sys.stdout.write(f"{render_row(row)}\n")
 
 
-def _show(found: Report, output: Format) -> None:
-    if output is Format.JSON:
+def _show(found: Report, output: Output) -> None:
+    if output == "json":
         click.echo(render_json(found), nl=False)
     elif sys.stdout.isatty():
         print_report(found, Console())

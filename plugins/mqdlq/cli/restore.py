@@ -9,9 +9,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq.cli.commands import Argument, Option
 from mqdlq.cli.ledger import warn_of_older_ledger
-from mqdlq.cli.output import Format, Output, console, refusal, refusing, write_json
+from mqdlq.cli.output import Output, attributes, console, refusal, refusing, write_json
 from mqdlq.constants import MQRC
 from mqdlq.controls.repair.changes import describe_fields
 from mqdlq.errors import HandlerError, RestoreError
@@ -37,26 +36,30 @@ _WITH_REASON: Final = {
 
 def list_archive(
     *,
-    handler: Annotated[str, Option(help="Only what this handler discarded.")] = "",
-    run: Annotated[str, Option(help="Only what this run discarded.")] = "",
-    queue_manager: Annotated[str, Option(help="Only of this queue manager.")] = "",
-    queue: Annotated[str, Option(help="Only from this queue.")] = "",
-    message: Annotated[
-        list[str] | None,
-        Option(metavar="KEY", help="Only this message_key, or its beginning; repeatable."),
-    ] = None,
-    reason: Annotated[str, Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
-    most: Annotated[
-        int | None,
-        Option(type=click.IntRange(min=1), help="How many, the newest first; JSON has all."),
-    ] = None,
-    each: Annotated[bool, Option(help="A row for each message, with its message_key.")] = False,
-    output: Output = Format.TEXT,
+    handler: str = "",
+    run: str = "",
+    queue_manager: str = "",
+    queue: str = "",
+    message: tuple[str, ...] = (),
+    reason: str = "",
+    most: Annotated[int | None, click.IntRange(min=1)] = None,
+    each: bool = False,
+    output: Output = "text",
 ) -> None:
     """Implement `mqdlq restore list`.
 
     The newest run comes first. Every copy that is listed is read, and its digest is checked. No
     queue is opened.
+
+    Takes:
+      --handler: Only what this handler discarded.
+      --run: Only what this run discarded.
+      --queue-manager: Only of this queue manager.
+      --queue: Only from this queue.
+      --message KEY: Only this message_key, or its beginning; repeatable.
+      --reason: Only this reason: MQRC_Q_FULL, or 2053.
+      --most: How many, the newest first; JSON has all.
+      --each: A row for each message, with its message_key.
 
     For example:
       mqdlq restore list --handler demo --reason MQRC_Q_FULL
@@ -65,16 +68,16 @@ def list_archive(
         number = _reason(reason)
     with refusing(MessageKeyError), open_ledger(create=False) as ledger:
         warn_of_older_ledger(ledger)
-        keys = ledger.message_facts.complete(message or [], [handler] if handler else None)
+        keys = ledger.message_facts.complete(message, [handler] if handler else None)
         found = [
             copy
             for copy in ledger.archive.copies(handler=handler, run_id=run, message_keys=keys)
             if queue_manager in {"", copy.queue_manager} and queue in {"", copy.queue}
         ]
-        limit = most or (SHOWN if output is Format.TEXT and not number else len(found))
+        limit = most or (SHOWN if output == "text" and not number else len(found))
         newest = sort_newest_first(found)[:limit]
         shown = [one for one in list_copies(newest, ledger) if number in {0, one.reason}]
-    if output is Format.JSON:
+    if output == "json":
         write_json({"archived": [_as_json(one) for one in shown]})
         return
     _print(shown, each=each)
@@ -83,33 +86,35 @@ def list_archive(
 
 
 def run_restoration(
-    handler: Annotated[str, Argument(help="The handler whose archive is restored from.")],
+    handler: str,
     *,
-    run: Annotated[str, Option(help="Restore what this run discarded.")] = "",
-    message: Annotated[
-        list[str] | None,
-        Option(metavar="KEY", help="Only this message_key, or its beginning; repeatable."),
-    ] = None,
-    reason: Annotated[str, Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
-    to_queue: Annotated[
-        str, Option(help="Put them on this queue, not back on the dead-letter queue.")
-    ] = "",
-    to_queue_manager: Annotated[str, Option(help="That queue's queue manager.")] = "",
-    no_header: Annotated[bool, Option(help="Without their MQDLH.")] = False,
-    again: Annotated[
-        bool,
-        Option(
-            help="Also what was restored before, or may have been, and the originals of messages"
-            " that were delivered repaired.",
-        ),
-    ] = False,
-    why: Annotated[str, Option(help="The reason, or the number of a ticket.")] = "",
-    dry_run: Annotated[bool, Option(help="Only say what would be restored.")] = False,
+    run: str = "",
+    message: tuple[str, ...] = (),
+    reason: str = "",
+    to_queue: str = "",
+    to_queue_manager: str = "",
+    no_header: bool = False,
+    again: bool = False,
+    why: str = "",
+    dry_run: bool = False,
 ) -> None:
     """Implement `mqdlq restore run`.
 
     Exit code 0 if every message named is restored, now or by an earlier restoration; 1 if one is
     not; 2 if the handler or a parameter is wrong, or the archive lacks what is named.
+
+    Takes:
+      HANDLER: The handler whose archive is restored from.
+      --run: Restore what this run discarded.
+      --message KEY: Only this message_key, or its beginning; repeatable.
+      --reason: Only this reason: MQRC_Q_FULL, or 2053.
+      --to-queue: Put them on this queue, not back on the dead-letter queue.
+      --to-queue-manager: That queue's queue manager.
+      --no-header: Without their MQDLH.
+      --again: Also what was restored before, or may have been, and the originals of messages that
+        were delivered repaired.
+      --why: The reason, or the number of a ticket.
+      --dry-run: Only say what would be restored.
 
     For example:
       mqdlq restore run demo --run demo-manual__2026-11-21T05-12-45.514631 --dry-run
@@ -208,28 +213,20 @@ def _state(one: ListedCopy) -> str:
 
 def _as_json(one: ListedCopy) -> dict[str, Any]:
     copy = one.copy
-    moved_at = copy.moved_at.isoformat() if copy.moved_at else None
+    names = ("message_key", "run=run_id", "handler", "queue_manager", "queue", "archived_at=at")
     return {
-        "message_key": copy.message_key.hex(),
-        "run": copy.run_id,
-        "handler": copy.handler,
-        "queue_manager": copy.queue_manager,
-        "queue": copy.queue,
-        "archived_at": copy.at.isoformat(),
-        "discarded_at": moved_at if copy.repair is None else None,
-        "delivered_repaired_at": moved_at if copy.repair else None,
+        **attributes(copy, *names),
+        "discarded_at": copy.moved_at if copy.repair is None else None,
+        "delivered_repaired_at": copy.moved_at if copy.repair else None,
         "rule": copy.rule or None,
         "rule_line": one.rule_line or None,
         "destination_queue": one.dest_q or None,
         "destination_queue_manager": one.dest_q_mgr or None,
         "reason": one.reason,
         "reason_text": one.reason_text or None,
-        "bytes": one.length,
-        "expiry_left_s": one.expiry_s,
-        "state": str(one.restorability),
+        **attributes(one, "bytes=length", "expiry_left_s=expiry_s", "state=restorability"),
         "why": words_of(one.why) or None,
         "why_code": code_of(one.why) or None,
         "restoration": one.restoration_id or None,
-        "restored_at": one.restored_at.isoformat() if one.restored_at else None,
-        "location": copy.location,
+        **attributes(one, "restored_at", "copy.location"),
     }

@@ -1,4 +1,4 @@
-"""The command `mqdlq rules diff`: compare what two rules tables mean and do."""
+"""The commands `mqdlq rules diff` and `suggest`: what tables do with the messages of snapshots."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Literal
 
 import click
 from jinja2 import Environment
 
 from mqdlq import directories, lake
-from mqdlq.cli.commands import Argument, Option
-from mqdlq.cli.files import QueueKindOption, name_of, parse_table
-from mqdlq.cli.output import now, refusing, write_json
+from mqdlq.cli.output import attributes, now, refusing, write_json
+from mqdlq.cli.rules import QueueKindOption, name_of, parse_table
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.model import QueueKind
@@ -28,46 +26,18 @@ from mqdlq.rules import (
     compare,
     find_unstored,
     freeze,
+    parse,
 )
 from mqdlq.rules.comparing import rule_text
 from mqdlq.rules.diagnostics import listed
+from mqdlq.tools.rule_suggestions import draft_table, rank_causes
+from mqdlq.words import count
 
 if TYPE_CHECKING:
-    from mqdlq.evaluation.differences import Cell, Treatments
-
-
-def diff_page(names: tuple[str, str], lines: Sequence[str], asked: Treatments | None) -> str:
-    """Return the page; `lines` say what differs in the tables themselves."""
-    rows: dict[str, dict[str, object]] = defaultdict(dict)
-    most = 1
-    for cell in asked.cells if asked else ():
-        rows[cell.old][cell.new] = cell
-        most = max(most, cell.messages)
-    environment = Environment(autoescape=True, trim_blocks=True)
-    page = Path(__file__).with_name("rules_diff.html").read_text(encoding="utf-8")
-    return environment.from_string(page).render(
-        names=names,
-        lines=lines,
-        asked=asked,
-        rows=rows,
-        columns=list(dict.fromkeys(cell.new for cell in asked.cells)) if asked else [],
-        never=zip(names, (asked.never_old, asked.never_new), strict=True) if asked else (),
-        text=rule_text,
-        shade=lambda cell: round(0.1 + 0.5 * cell.messages / most, 2),
-        samples=lambda cell: ", ".join(f"{s.snapshot_id} {s.browse_seq}" for s in cell.samples),
-    )
-
+    from mqdlq.evaluation.differences import Treatments
 
 HERE_UP_TO: Final = 10_000
 """Messages that are compared without Spark, whose start alone takes longer."""
-
-
-class DiffFormat(StrEnum):
-    """How a comparison is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    HTML = "html"
 
 
 def since(text: str) -> timedelta:
@@ -81,38 +51,25 @@ def since(text: str) -> timedelta:
 
 Since = Annotated[
     timedelta | None,
-    Option(
-        "--since",
-        metavar="30d",
-        type=since,
-        help="All snapshots in the lake taken since then: hours (h), days (d) or weeks (w).",
-    ),
+    click.types.FuncParamType(since),
+    "--since 30d: All snapshots in the lake taken since then: hours (h), days (d) or weeks (w).",
 ]
 Snapshots = Annotated[
-    list[str] | None,
-    Option(
-        "--snapshot",
-        metavar="ID|DIR",
-        help="A snapshot whose messages to ask about, by its id or its directory; repeatable.",
-    ),
+    tuple[str, ...],
+    "--snapshot ID|DIR: A snapshot whose messages to ask about, by its id or its directory;"
+    " repeatable.",
 ]
 
 
 def diff(
-    old: Annotated[BinaryIO, Argument(metavar="OLD", help="The table as it was.")],
-    new: Annotated[BinaryIO, Argument(metavar="NEW", help="The table as it is.")],
-    snapshots: Snapshots = None,
+    old: BinaryIO,
+    new: BinaryIO,
+    snapshots: Snapshots = (),
     back: Since = None,
-    output: Annotated[DiffFormat, Option("--format", help="How to write it.")] = DiffFormat.TEXT,
+    output: Literal["text", "json", "html"] = "text",
     *,
     queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
-    spark: Annotated[
-        bool | None,
-        Option(
-            "--spark/--no-spark",
-            help=f"Whether to compare in Spark; without, it is used above {HERE_UP_TO} messages.",
-        ),
-    ] = None,
+    spark: bool | None = None,
 ) -> None:
     """Implement `mqdlq rules diff`.
 
@@ -123,6 +80,13 @@ def diff(
     Exit code 0 if the tables mean the same; 1 if they differ; 2 if an argument is wrong or a table
     or a snapshot cannot be read.
 
+    Takes:
+      OLD: The table as it was.
+      NEW: The table as it is.
+      --format: How to write it.
+      --spark/--no-spark: Whether to compare in Spark; without, it is used above 10000
+        messages.
+
     For example:
       mqdlq rules diff old.rules include/rules/demo.rules
       mqdlq rules diff old.rules include/rules/demo.rules --since 30d
@@ -131,7 +95,7 @@ def diff(
         before, after = parse_table(old, queue_kind), parse_table(new, queue_kind)
         asked = None
         if snapshots or back:
-            stored = stored_snapshots(snapshots or (), back)
+            stored = stored_snapshots(snapshots, back)
             _warn_of_unstored((before, after), stored)
             messages = sum(snapshot.manifest.messages for snapshot in stored)
             in_spark = messages > HERE_UP_TO if spark is None else spark
@@ -139,10 +103,10 @@ def diff(
 
             asked = treatments_in(before, after, stored, _submit if in_spark else None)
     found, names = compare(before, after), (name_of(old), name_of(new))
-    if output is DiffFormat.JSON:
+    if output == "json":
         write_json(_as_json(found, asked))
-    elif output is DiffFormat.HTML:
-        click.echo(diff_page(names, _as_text(names, found, None), asked), nl=False)
+    elif output == "html":
+        click.echo(_page(names, _as_text(names, found, None), asked), nl=False)
     else:
         click.echo("\n".join(_as_text(names, found, asked)))
     raise SystemExit(int(not found.is_same))
@@ -160,7 +124,7 @@ def _warn_of_unstored(tables: Sequence[RulesTable], stored: Sequence[Snapshot]) 
         )
 
 
-def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> list[Snapshot]:
+def stored_snapshots(named: Sequence[str], back: timedelta | None) -> list[Snapshot]:
     """Return the snapshots named and those taken so far back; raise `LakeError` if none."""
     places = {Snapshot.named(directories.lake(), snapshot).directory for snapshot in named}
     if back:
@@ -196,25 +160,20 @@ def _as_json(found: Comparison, asked: Treatments | None) -> dict[str, Any]:
             for one in found.rules
         ],
     }
-    if asked is not None:
-        shown |= {
-            "snapshots": list(asked.snapshots),
-            "messages": asked.messages,
-            "different": asked.different,
-            "matrix": [_cell_as_json(cell) for cell in asked.cells],
-            "never_matched": {
-                "old": [_rule_as_json(rule) for rule in asked.never_old],
-                "new": [_rule_as_json(rule) for rule in asked.never_new],
-            },
-        }
-    return shown
-
-
-def _cell_as_json(cell: Cell) -> dict[str, Any]:
-    samples = [
-        {"snapshot_id": one.snapshot_id, "browse_seq": one.browse_seq} for one in cell.samples
-    ]
-    return {"old": cell.old, "new": cell.new, "messages": cell.messages, "samples": samples}
+    if asked is None:
+        return shown
+    never = {"old": asked.never_old, "new": asked.never_new}
+    return shown | {
+        **attributes(asked, "snapshots", "messages", "different"),
+        "matrix": [
+            attributes(cell, "old", "new", "messages")
+            | {"samples": [attributes(one, "snapshot_id", "browse_seq") for one in cell.samples]}
+            for cell in asked.cells
+        ],
+        "never_matched": {
+            name: [_rule_as_json(rule) for rule in rules] for name, rules in never.items()
+        },
+    }
 
 
 def _rule_as_json(rule: Rule | None) -> dict[str, Any] | None:
@@ -256,3 +215,85 @@ def _treatments_as_text(names: tuple[str, str], asked: Treatments) -> list[str]:
             lines.append(f"{name}: no message met these rules")
             lines += [f"  line {rule.line}: {rule_text(rule)}" for rule in never]
     return lines
+
+
+def _page(names: tuple[str, str], lines: Sequence[str], asked: Treatments | None) -> str:
+    """Return the page; `lines` say what differs in the tables themselves."""
+    rows: dict[str, dict[str, object]] = defaultdict(dict)
+    most = 1
+    for cell in asked.cells if asked else ():
+        rows[cell.old][cell.new] = cell
+        most = max(most, cell.messages)
+    environment = Environment(autoescape=True, trim_blocks=True)
+    page = Path(__file__).with_name("rules_diff.html").read_text(encoding="utf-8")
+    return environment.from_string(page).render(
+        names=names,
+        lines=lines,
+        asked=asked,
+        rows=rows,
+        columns=list(dict.fromkeys(cell.new for cell in asked.cells)) if asked else [],
+        never=zip(names, (asked.never_old, asked.never_new), strict=True) if asked else (),
+        text=rule_text,
+        shade=lambda cell: round(0.1 + 0.5 * cell.messages / most, 2),
+        samples=lambda cell: ", ".join(f"{s.snapshot_id} {s.browse_seq}" for s in cell.samples),
+    )
+
+
+def suggest(
+    snapshots: Snapshots = (),
+    back: Since = None,
+    parking_queue: str = "",
+    at_most: Annotated[int, click.IntRange(min=1)] = 50,
+) -> None:
+    """Implement `mqdlq rules suggest`.
+
+    The draft has a rule for each cause (reason and destination), the most frequent first, with the
+    number of messages it would have matched. Queues with generated names get one rule, such as
+    DESTQ(AMQ.*), if no other message with the reason matches it. It retries causes that pass by
+    themselves, and leaves or, with --parking-queue, forwards the others. It never discards. Read
+    the draft before you use it.
+
+    Nothing is suggested for backout queues. With --since, their snapshots are left out.
+
+    Takes:
+      --parking-queue QUEUE: Forward messages that a retry cannot help.
+      --causes: Give so many causes their own rule.
+
+    For example:
+      mqdlq rules suggest --since 30d --parking-queue APP.PARKED > include/rules/draft.rules
+    """
+    if not snapshots and not back:
+        raise click.BadParameter("name snapshots by --snapshot, or say how far back by --since")
+    with refusing(LakeError, RulesError, prefix=""):
+        stored = _of_dead_letter_queues(snapshots, back)
+        text = draft_table(
+            *rank_causes(stored, at_most), snapshots=len(stored), parking_queue=parking_queue
+        )
+        parse(text, "<draft>")
+    click.echo(text, nl=False)
+
+
+def _of_dead_letter_queues(named: Sequence[str], back: timedelta | None) -> list[Snapshot]:
+    """Return the snapshots of dead-letter queues; raise LakeError for a named one of another kind.
+
+    Snapshots of backout queues that only `back` chooses are left out, with a note.
+    """
+    for one in stored_snapshots(named, None) if named else ():
+        _refuse_backout_queue(one)
+    stored = stored_snapshots(named, back)
+    usable = [one for one in stored if one.manifest.queue_kind is not QueueKind.BACKOUT]
+    if not usable:
+        _refuse_backout_queue(stored[0])
+    if left_out := len(stored) - len(usable):
+        click.echo(f"left out: {count(left_out, 'snapshot')} of backout queues", err=True)
+    return usable
+
+
+def _refuse_backout_queue(snapshot: Snapshot) -> None:
+    manifest = snapshot.manifest
+    if manifest.queue_kind is QueueKind.BACKOUT:
+        raise LakeError(
+            "MQDLQ-917",
+            f"snapshot {manifest.snapshot_id} is of the backout queue {manifest.queue}; rules are"
+            " suggested for dead-letter queues only",
+        )

@@ -10,33 +10,27 @@ from typing import Annotated, Any
 
 import click
 
-from mqdlq.cli.commands import Argument, Option
 from mqdlq.cli.output import refusing
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
-from mqdlq.local.connection_store import quieten_airflow, select_airflow
-from mqdlq.local.environment import migrate, names_airflow, names_metadata, selected_environment
+from mqdlq.local.environment import (
+    migrate,
+    names_airflow,
+    names_metadata,
+    quieten_airflow,
+    select_airflow,
+    selected_environment,
+)
 
-HandlerName = Annotated[str, Argument(help="The handler's name: the stem of its YAML file.")]
-Why = Annotated[str, Option(help="The reason, or the number of a ticket.")]
-
-
-class ConfError(MqDlqError):
-    """The value of --conf is not a JSON object."""
-
-
-class TimeError(MqDlqError):
-    """A value of --from or --to is not a time, or they are in the wrong order."""
+HandlerName = Annotated[str, "HANDLER: The handler's name: the stem of its YAML file."]
+Why = Annotated[str, "--why: The reason, or the number of a ticket."]
 
 
-def run(
-    handler: HandlerName,
-    *,
-    conf: Annotated[str, Option(help="The run's parameters, as JSON.")] = "{}",
-    why: Annotated[
-        str, Option(help="The reason for the run, or a ticket: the parameter why.")
-    ] = "",
-) -> None:
+class OptionError(MqDlqError):
+    """A value of --conf, --from or --to is not valid."""
+
+
+def run(handler: HandlerName, *, conf: str = "{}", why: str = "") -> None:
     """Implement `mqdlq run`.
 
     The run ends with its report. After a run that acted, WAIT(n) lets another one wait n seconds
@@ -46,11 +40,15 @@ def run(
     Exit code 0 if the run succeeded, even if the queue was empty; 1 if it failed; 2 if the handler,
     its connection or the parameters are not valid, before the run is created.
 
+    Takes:
+      --conf: The run's parameters, as JSON.
+      --why: The reason for the run, or a ticket: the parameter why.
+
     For example:
       mqdlq run demo
       mqdlq run demo --conf '{"dry_run": true}' --why "ticket 4711"
     """
-    with refusing(HandlerError, ConfError, prefix=""):
+    with refusing(HandlerError, OptionError, prefix=""):
         load_handler(handler)
         given = _check(conf) | ({"why": why} if why else {})
     from mqdlq.local import foreground  # noqa: PLC0415 (the schemas of parameters take long)
@@ -62,9 +60,9 @@ def _check(conf: str) -> dict[str, Any]:
     try:
         parsed = json.loads(conf)
     except ValueError as error:
-        raise ConfError("MQDLQ-912", f"--conf is not JSON: {error}") from None
+        raise OptionError("MQDLQ-912", f"--conf is not JSON: {error}") from None
     if not isinstance(parsed, dict):
-        raise ConfError(
+        raise OptionError(
             "MQDLQ-913", '--conf is not a JSON object; expected an object such as {"dry_run": true}'
         )
     return parsed
@@ -73,23 +71,12 @@ def _check(conf: str) -> dict[str, Any]:
 def backfill(
     handler: HandlerName,
     *,
-    since: Annotated[
-        str,
-        Option("--from", metavar="TIME", help="The start of the first interval, or earlier."),
-    ],
-    until: Annotated[
-        str, Option("--to", metavar="TIME", help="The start of the last interval, or later.")
-    ],
-    rules: Annotated[
-        str, Option(metavar="TABLE", help="A rules table beside the handler's own.")
-    ] = "",
-    apply: Annotated[
-        bool, Option(help="Act on those messages that are still on the queue.")
-    ] = False,
+    since: str,
+    until: str,
+    rules: str = "",
+    apply: bool = False,
     why: Why = "",
-    dry_run: Annotated[
-        bool, Option(help="Only list what would be evaluated; start nothing.")
-    ] = False,
+    dry_run: bool = False,
 ) -> None:
     """Implement `mqdlq backfill`.
 
@@ -103,10 +90,17 @@ def backfill(
     Exit code 0 if every interval with snapshots was evaluated; 1 if one was not, or if there is
     none; 2 if the handler or an option is not valid, before anything starts.
 
+    Takes:
+      --from TIME: The start of the first interval, or earlier.
+      --to TIME: The start of the last interval, or later.
+      --rules TABLE: A rules table beside the handler's own.
+      --apply: Act on those messages that are still on the queue.
+      --dry-run: Only list what would be evaluated; start nothing.
+
     For example:
       mqdlq backfill demo --from 2026-11-16 --to 2026-11-18T06:00 --dry-run
     """
-    with refusing(HandlerError, TimeError):
+    with refusing(HandlerError, OptionError):
         times = _range(handler, since, until)
     os.umask(0o077)  # metadata and logs are for their owner alone
     quieten_airflow()
@@ -128,7 +122,7 @@ def _range(handler: str, since: str, until: str) -> tuple[datetime, datetime]:
         )
     first, last = _time("--from", since, time.min), _time("--to", until, time.max)
     if first > last:
-        raise TimeError("MQDLQ-156", f"--from {since} is later than --to {until}; exchange them")
+        raise OptionError("MQDLQ-156", f"--from {since} is later than --to {until}; exchange them")
     return first, last
 
 
@@ -137,7 +131,7 @@ def _time(option: str, given: str, of_day: time) -> datetime:
     try:
         found = datetime.fromisoformat(given)
     except ValueError:
-        raise TimeError(
+        raise OptionError(
             "MQDLQ-918",
             f"{option}: {given} is not a time; expected 2026-11-16, or 2026-11-16T02:00 in UTC",
         ) from None

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
 
 import click
 
 from mqdlq import directories
-from mqdlq.cli.commands import Argument, Option
-from mqdlq.cli.output import Format, Output, refusing, write_json
+from mqdlq.cli.output import Output, attributes, refusing, write_json
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
-from mqdlq.tools.shadow import ShadowComparison, Verdict
-from mqdlq.tools.shadow import compare_with_rules as compare
+from mqdlq.tools.shadow import ShadowComparison, Verdict, compare_with_rules
 
 
 def shadow(
-    before: Annotated[
-        str,
-        Argument(metavar="BEFORE", help="The snapshot of a dry run, by id or directory."),
-    ],
-    after: Annotated[str, Argument(metavar="AFTER", help="A later snapshot of the same queue.")],
-    arrivals: Annotated[
-        list[str] | None,
-        Option(
-            metavar="ID|DIR",
-            help="A later snapshot of a queue that messages were sent to; repeatable.",
-        ),
-    ] = None,
-    output: Output = Format.TEXT,
+    before: str, after: str, arrivals: tuple[str, ...] = (), output: Output = "text"
 ) -> None:
     """Implement `mqdlq shadow`.
 
@@ -49,36 +34,29 @@ def shadow(
     Exit code 0 if nothing differs; 1 if something does; 2 if a snapshot cannot be read or the
     snapshots do not belong together.
 
+    Takes:
+      BEFORE: The snapshot of a dry run, by id or directory.
+      AFTER: A later snapshot of the same queue.
+      --arrivals ID|DIR: A later snapshot of a queue that messages were sent to; repeatable.
+
     For example:
       mqdlq shadow 20261121T120000Z-1a2b3c4d 20261121T130000Z-5e6f7a8b
     """
     with refusing(LakeError, prefix=""):
         first, second, *others = [
-            Snapshot.named(directories.lake(), name) for name in (before, after, *(arrivals or ()))
+            Snapshot.named(directories.lake(), name) for name in (before, after, *arrivals)
         ]
-        found = compare(first, second, others)
-    if output is Format.JSON:
-        write_json(_as_json(found))
+        found = compare_with_rules(first, second, others)
+    if output == "json":
+        names = ("verdict", "said=planned", "happened=observed", "messages", "samples")
+        write_json(
+            {str(verdict): found.messages(verdict) for verdict in Verdict}
+            | {"arrived_since": found.arrived}
+            | {"findings": [attributes(finding, *names) for finding in found.findings]}
+        )
     else:
         click.echo("\n".join(_as_text(found, first, second, others)))
     raise SystemExit(int(found.messages(Verdict.DIFFERS) > 0))
-
-
-def _as_json(found: ShadowComparison) -> dict[str, Any]:
-    return {
-        **{str(verdict): found.messages(verdict) for verdict in Verdict},
-        "arrived_since": found.arrived,
-        "findings": [
-            {
-                "verdict": str(finding.verdict),
-                "said": finding.planned,
-                "happened": finding.observed,
-                "messages": finding.messages,
-                "samples": finding.samples,
-            }
-            for finding in found.findings
-        ],
-    }
 
 
 def _as_text(

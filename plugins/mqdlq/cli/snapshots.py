@@ -1,25 +1,26 @@
-"""`mqdlq snapshots`: what the lake holds of queues, listed, shown, pruned; no queue is touched."""
+"""The commands `mqdlq snapshots …`: what the lake holds of queues; no queue is touched."""
 
 from __future__ import annotations
 
 import os
+import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, BinaryIO, Final
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq import directories, lake
+from mqdlq import directories, lake, words
 from mqdlq.causes import COLUMNS, CountedCause, count_causes
-from mqdlq.cli.commands import Argument, Option
 from mqdlq.cli.output import (
-    Format,
     Output,
+    attributes,
     console,
     now,
     refusal,
@@ -27,27 +28,26 @@ from mqdlq.cli.output import (
     titled_table,
     write_json,
 )
-from mqdlq.errors import LakeError
+from mqdlq.cli.rules import YAML, name_of, review_table
+from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError, PasteError
+from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
-from mqdlq.model import Outcome
+from mqdlq.model import Outcome, QueueKind
+from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.rules import RulesError, RulesTable, freeze, table_with
 from mqdlq.stages.retention import find_reasons_to_keep, prune_snapshots
 from mqdlq.stages.snapshot.capture import read_payloads
-from mqdlq.words import (
-    cause_in_words,
-    destination_of,
-    moment,
-    period,
-    place,
-    reason_in_words,
-    visible,
-)
+from mqdlq.stages.snapshot.rows import PropertyMatches
+from mqdlq.tools.dumps import PastedMessage, as_text, read_pasted
+from mqdlq.words import moment, place, visible
 
+_NAME_LENGTH: Final = 48
 _MOST_CAUSES: Final = 12
-Name = Annotated[str, Argument(metavar="ID|DIR", help="A snapshot, by its id or its directory.")]
+Name = Annotated[str, "ID|DIR: A snapshot, by its id or its directory."]
 
 
-def list_snapshots(output: Output = Format.TEXT) -> None:
+def list_snapshots(output: Output = "text") -> None:
     """Implement `mqdlq snapshots list`.
 
     Each snapshot is listed with what it holds and why `mqdlq snapshots prune` would keep it.
@@ -59,7 +59,7 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
     found = lake.finished_snapshots(directories.lake())
     with open_ledger(create=bool(found)) as ledger:
         kept = find_reasons_to_keep(found, ledger, now())
-    if output is Format.JSON:
+    if output == "json":
         write_json({"snapshots": [_as_json(one, kept) for one in found]})
     elif not found:
         click.echo(f"no snapshots in {directories.lake()}")
@@ -67,7 +67,7 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
         click.echo("\n".join(_listed(found, kept)))
 
 
-def show(snapshot: Name, output: Output = Format.TEXT) -> None:
+def show(snapshot: Name, output: Output = "text") -> None:
     """Implement `mqdlq snapshots show`.
 
     The messages are counted by cause. Queues with generated names are one destination, such as
@@ -79,7 +79,7 @@ def show(snapshot: Name, output: Output = Format.TEXT) -> None:
     found = Snapshot.named(directories.lake(), snapshot)
     causes = count_causes(lake.whole_rows(found.directory, COLUMNS))
     settled = _settled(found.directory)
-    if output is Format.JSON:
+    if output == "json":
         counted = {"causes": causes_as_json(causes), "settled_outcomes": dict(settled)}
         write_json(_as_json(found, {}) | counted)
         return
@@ -90,22 +90,21 @@ def show(snapshot: Name, output: Output = Format.TEXT) -> None:
 
 
 def prune(
-    keep: Annotated[
-        int | None,
-        Option(type=click.IntRange(min=1), help="How many snapshots of each queue are kept."),
-    ] = None,
-    keep_days: Annotated[
-        float | None,
-        Option(type=click.FloatRange(min=0), help="For how many days snapshots are kept."),
-    ] = None,
-    dry_run: Annotated[bool, Option(help="Only say what would be removed.")] = False,
-    output: Output = Format.TEXT,
+    keep: Annotated[int | None, click.IntRange(min=1)] = None,
+    keep_days: Annotated[float | None, click.FloatRange(min=0)] = None,
+    dry_run: bool = False,
+    output: Output = "text",
 ) -> None:
     """Implement `mqdlq snapshots prune`.
 
     With both limits, a snapshot that exceeds either is removed. The newest snapshot of a queue
     always stays, and so do snapshots that compact rows of another snapshot refer to or that an
     unfinished run uses.
+
+    Takes:
+      --keep: How many snapshots of each queue are kept.
+      --keep-days: For how many days snapshots are kept.
+      --dry-run: Only say what would be removed.
 
     For example:
       mqdlq snapshots prune --keep 20 --keep-days 30
@@ -122,7 +121,7 @@ def prune(
             keep_for=None if keep_days is None else timedelta(days=keep_days),
             is_dry_run=dry_run,
         )
-    if output is Format.JSON:
+    if output == "json":
         document = {
             "removed": [one.manifest.snapshot_id for one in removed],
             "kept": [{"snapshot_id": o.manifest.snapshot_id, "why": why} for o, why in kept],
@@ -140,26 +139,18 @@ def prune(
 
 
 def write_payload(
-    snapshot: Name,
-    to: Annotated[
-        Path, Option(help="The directory to write to; it is created if it does not exist.")
-    ],
-    message: Annotated[
-        list[int] | None,
-        Option(
-            metavar="NUMBER", help="Only this message, by its number in the snapshot; repeatable."
-        ),
-    ] = None,
-    key_connection: Annotated[
-        str | None,
-        Option(help="The Airflow connection with the key, where the payload is encrypted."),
-    ] = None,
+    snapshot: Name, to: Path, message: tuple[int, ...] = (), key_connection: str | None = None
 ) -> None:
     """Implement `mqdlq snapshots payload`.
 
     Each body goes to a file NUMBER.bin that only you can read, as it was on the queue and in its
     own character set. Existing files are not replaced. The payload of a settled message is in the
     earlier snapshot that holds its full row.
+
+    Takes:
+      --to: The directory to write to; it is created if it does not exist.
+      --message NUMBER: Only this message, by its number in the snapshot; repeatable.
+      --key-connection: The Airflow connection with the key, where the payload is encrypted.
 
     For example:
       mqdlq snapshots payload 20261121T120000Z-1a2b3c4d --message 65 --to bodies
@@ -174,7 +165,7 @@ def write_payload(
             from mqdlq.airflow.hooks.connections import payload_keys  # noqa: PLC0415
 
             keys = payload_keys(key_connection)
-        written = _write(directory, to, message or (), keys)
+        written = _write(directory, to, message, keys)
     click.echo(f"{written} payloads written to {to}")
 
 
@@ -216,23 +207,13 @@ def _settled(directory: str) -> Counter[str]:
 def _as_json(found: Snapshot, kept: Mapping[str, str]) -> dict[str, Any]:
     manifest = found.manifest
     return {
-        "snapshot_id": manifest.snapshot_id,
-        "queue_manager": manifest.queue_manager,
-        "queue": manifest.queue,
-        "taken_at": manifest.taken_at.isoformat(),
-        "taken_by": manifest.taken_by,
-        "imported_from": manifest.imported_from,
-        "put_together_from": manifest.put_together_from,
-        "messages": manifest.messages,
-        "full": manifest.full,
-        "settled": manifest.settled,
-        "refers_to": manifest.refers_to,
-        "bytes": manifest.bytes,
+        **attributes(manifest, "snapshot_id", "queue_manager", "queue", "taken_at", "taken_by"),
+        **attributes(manifest, "imported_from", "put_together_from", "messages", "full", "settled"),
+        **attributes(manifest, "refers_to", "bytes"),
         "stored_bytes": storage.size(found.directory),
         "payload": manifest.payload,
         "payload_key_id": manifest.payload_key_id or None,
-        "rules_digest": manifest.rules_digest,
-        "schema_version": manifest.schema_version,
+        **attributes(manifest, "rules_digest", "schema_version"),
         "directory": found.directory,
         "kept_because": kept.get(manifest.snapshot_id),
     }
@@ -292,12 +273,12 @@ def causes_table(causes: Sequence[CountedCause]) -> Table:
     table = titled_table("Why they are here", "Messages", "Reason", "Destination", "Dead-lettered")
     for counted in causes[:_MOST_CAUSES]:
         cause = counted.cause
-        is_of_dead_letters = cause.is_of_dead_letters
+        in_words = words.reason_in_words(cause.reason)
         table.add_row(
             f"{counted.messages:,}",
-            Text(reason_in_words(cause.reason) if is_of_dead_letters else cause_in_words(cause)),
-            Text(destination_of(cause, counted.queues)),
-            period(counted.first_at, counted.last_at),
+            Text(in_words if cause.is_of_dead_letters else words.cause_in_words(cause)),
+            Text(words.destination_of(cause, counted.queues)),
+            words.period(counted.first_at, counted.last_at),
         )
     if rest := causes[_MOST_CAUSES:]:
         messages = sum(cause.messages for cause in rest)
@@ -306,19 +287,110 @@ def causes_table(causes: Sequence[CountedCause]) -> Table:
 
 
 def causes_as_json(causes: Sequence[CountedCause]) -> list[dict[str, Any]]:
-    return [
-        {
-            "cause_id": counted.cause.cause_id,
-            "class": counted.cause.cls,
-            "reason": counted.cause.reason,
-            "reason_text": counted.cause.reason_text,
-            "kind": counted.cause.kind.value,
-            "dest_q_name": counted.cause.dest_q_name,
-            "dest_q_mgr_name": counted.cause.dest_q_mgr_name,
-            "queues": counted.queues,
-            "messages": counted.messages,
-            "first_at": counted.first_at.isoformat() if counted.first_at else None,
-            "last_at": counted.last_at.isoformat() if counted.last_at else None,
-        }
-        for counted in causes
-    ]
+    names = (
+        *("cause.cause_id", "class=cause.cls", "cause.reason", "cause.reason_text", "cause.kind"),
+        *("cause.dest_q_name", "cause.dest_q_mgr_name", "queues", "messages"),
+        *("first_at", "last_at"),
+    )
+    return [attributes(counted, *names) for counted in causes]
+
+
+def import_snapshot(
+    pastes: tuple[BinaryIO, ...],
+    *,
+    queue_manager: str,
+    queue: str,
+    rules: BinaryIO | None = None,
+    taken_at: Annotated[datetime | None, click.DateTime(["%Y-%m-%dT%H:%M:%SZ"])] = None,
+    output: Output = "text",
+) -> None:
+    """Implement `mqdlq snapshots import`.
+
+    Use the snapshot to rehearse a rules table, by `mqdlq rules diff --snapshot` or by an
+    evaluation. No run acts on it, because no run has browsed the queue.
+
+    Takes:
+      PASTE: Output of amqsbcg or files of dmpmqmsg; - is standard input.
+      --queue-manager QM: The snapshot's queue manager.
+      --queue Q: The snapshot's queue.
+      --rules PATH: The rules table an evaluation is to take.
+      --taken-at TIME: When the messages were dumped, as 2026-11-21T12:00:00Z; now, if not given.
+
+    For example:
+      mqdlq snapshots import --queue-manager QM1 --queue DLQ dump.txt
+    """
+    with refusing(MqDlqError, code=1, prefix=""):
+        for name in (queue_manager, queue):
+            if not 0 < len(name) <= _NAME_LENGTH:
+                raise LakeError(
+                    "MQDLQ-914",
+                    f"{name!r} is not a name of a queue or queue manager; expected 1 to 48"
+                    " characters",
+                )
+        at = now() if taken_at is None else taken_at.replace(tzinfo=UTC)
+        table, text = _frozen(rules)
+        found = [_read(paste) for paste in pastes]
+        snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+        with lake.SnapshotWriter(directories.lake(), queue_manager, queue, snapshot_id) as writer:
+            matches = PropertyMatches(table_with(text, "PROPERTY"))
+            pasted = [(name, message) for name, _, messages in found for message in messages]
+            for browse_seq, (name, message) in enumerate(pasted, start=1):
+                try:
+                    writer.write(pasted_row(browse_seq, message, matches, at))
+                except MalformedHeaderError as error:
+                    raise PasteError(message.line, str(error), name) from None
+            manifest = writer.finish(
+                taken_at=at,
+                taken_by=directories.account(),
+                rules_digest=table.digest if table else "",
+                rules_text=text,
+                queue_kind=table.queue_kind if table else QueueKind.DEAD_LETTER,
+                imported_from=tuple(what for _, what, _ in found),
+            )
+    if output == "json":
+        shown = {"snapshot_id": manifest.snapshot_id, "directory": writer.directory}
+        write_json(shown | {"messages": manifest.messages}, indent=None)
+        return
+    click.echo(
+        f"snapshot {manifest.snapshot_id}: {manifest.messages} messages in {writer.directory}"
+    )
+    click.echo("imported, for rehearsals only: a run takes its own snapshot")
+
+
+def _frozen(file: BinaryIO | None) -> tuple[RulesTable | None, str]:
+    """Return a table as a run would freeze it: a file as it is, YAML as its canonical print."""
+    if file is None:
+        return None, ""
+    data, name = file.read(), name_of(file)
+    result = review_table(data, name)
+    if result.table is None:
+        raise RulesError(result.diagnostics)
+    try:
+        text = "" if name.endswith(YAML) else data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    return result.table, text or freeze(result.table)
+
+
+def _read(file: BinaryIO) -> tuple[str, str, list[PastedMessage]]:
+    """Return the name of a file, what the manifest says of it, and its messages with an MQMD."""
+    data, name = file.read(), name_of(file)
+    messages = list(read_pasted(as_text(data), name))
+    for message in messages:
+        if message.descriptor is None:
+            raise PasteError(message.line, "this message has no MQMD; a snapshot needs it", name)
+    sources = " and ".join(sorted({message.source for message in messages})) or "nothing"
+    return name, f"{sources} in {name}, SHA-256 {sha256(data).hexdigest()}", messages
+
+
+def pasted_row(
+    browse_seq: int, message: PastedMessage, matches: PropertyMatches, browsed_at: datetime
+) -> dict[str, Any]:
+    """Return a message of a dump, with an MQMD, as a row; raises MalformedHeaderError."""
+    descriptor = message.descriptor or MessageDescriptor()
+    shown = BrowsedMessage(descriptor.encode(), message.body, message.total_length)
+    row = header_row(
+        browse_seq, shown.descriptor, shown.prefix, shown.total_length, browsed_at=browsed_at
+    )
+    # Whether the queue cut a message depends on its MAXMSGL, of which a dump says nothing.
+    return row | {"maybe_truncated": None} | matches.compare(shown, is_complete=False)

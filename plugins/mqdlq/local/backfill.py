@@ -39,7 +39,7 @@ from mqdlq.handlers import Handler, load_handler
 from mqdlq.lake import snapshot_stands
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import TakenSnapshot
-from mqdlq.local.connection_store import read_settings, unusable
+from mqdlq.local.environment import read_settings, unusable
 from mqdlq.local.foreground import USAGE, why_refused
 from mqdlq.mqi.connect import connect
 from mqdlq.reading.page_paths import dag_of

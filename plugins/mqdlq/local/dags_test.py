@@ -19,11 +19,11 @@ from mqdlq.airflow import params
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.local import parent_watch
-from mqdlq.local.connection_store import read_settings
-from mqdlq.local.environment import wait_for_turn
-from mqdlq.local.run_logs import PLACE
+from mqdlq.local.environment import read_settings, wait_for_turn
 from mqdlq.reading.page_paths import dag_of
 
+PLACE: Final = ("base_log_folder", "log_filename_template")
+"""Airflow's options in section `logging` that say where the log of an attempt is."""
 POOL: Final = "mqdlq run"
 """No pool has this name, which tasks of a run in the foreground have for their pool."""
 REFUSED: Final = os.EX_USAGE

@@ -11,7 +11,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ import click
 
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError, QueueManagerError
-from mqdlq.headers import DeadLetterHeader
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.mqi import transports
-from mqdlq.mqi.connect import MQCC_FAILED, ConnectionSettings, QueueManager, connect
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
 
 QUEUE_MANAGER = "QM1"
 DEFINITIONS = Path(__file__).with_name("demo.mqsc")
@@ -37,89 +38,42 @@ fill a queue manager need not be its administrator.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message on its way to `target_q`, with the context its putter gave it."""
-
-    target_q: str
-    body: bytes
-    appl_name: str
-    put_at: datetime
-    msg_type: int = 8  # MQMT_DATAGRAM
-    reply_to_q: str = ""
-    persistence: int = 1
-    platform: tuple[int, int] = LINUX
-
-
 class Mover:
     """Delivers messages, and dead-letters what cannot be put, as a message channel agent does."""
 
     def __init__(self, queue_manager: QueueManager, clock: Callable[[], datetime]) -> None:
         self._queue_manager = queue_manager
-        self._client = queue_manager.client
         self._dlq = queue_manager.dead_letter_q_name()
         self._clock = clock
         self._room = Counter(ROOM)
 
-    def move(self, message: Message) -> int:
+    def move(self, queue: str, body: bytes, md: MessageDescriptor) -> int:
         """Put the message to its queue, else to the dead-letter queue; return the reason, or 0."""
-        descriptor = self._descriptor(message)
-        try:
-            self._deliver(message, descriptor)
-        except QueueManagerError as error:
-            self._dead_letter(message, descriptor, error.reason)
-            return error.reason
-        return 0
+        if md.reply_to_q:
+            md = replace(md, reply_to_q_mgr=self._queue_manager.name)
+        reason = MQRC["MQRC_Q_FULL"]
+        if queue not in ROOM or self._room[queue]:
+            try:
+                self._put(queue, body, md)
+            except QueueManagerError as error:
+                reason = error.reason
+            else:
+                self._room[queue] -= 1
+                return 0
+        platform = md.encoding, md.coded_char_set_id
+        header = _header(reason, queue, self._queue_manager.name, self._clock(), platform)
+        self.dead_letter_as_is(header + body, replace(md, format="MQDEAD"))
+        return reason
 
-    def _deliver(self, message: Message, descriptor: Any) -> None:
-        queue = message.target_q
-        if queue in ROOM and not self._room[queue]:
-            reason = MQRC["MQRC_Q_FULL"]
-            raise QueueManagerError(
-                "MQPUT1", f"queue {queue}", MQCC_FAILED, reason, reason_text(reason)
-            )
-        self._put(queue, message.body, descriptor)
-        self._room[queue] -= 1
-
-    def dead_letter_as_is(self, message: Message, body: bytes, format_name: bytes) -> None:
+    def dead_letter_as_is(self, body: bytes, md: MessageDescriptor) -> None:
         """Put `body` on the dead-letter queue without a header of ours: people do such things."""
-        descriptor = self._descriptor(message)
-        descriptor.Format = format_name
-        self._put(self._dlq, body, descriptor)
+        self._put(self._dlq, body, md)
 
-    def _dead_letter(self, message: Message, descriptor: Any, reason: int) -> None:
-        name, now = self._queue_manager.name, self._clock()
-        header = _header(reason, message.target_q, name, now, message.platform)
-        descriptor.Format = self._client.CMQC.MQFMT_DEAD_LETTER_HEADER
-        self._put(self._dlq, header + message.body, descriptor)
-
-    def _descriptor(self, message: Message) -> Any:
-        descriptor = self._client.module.MD()
-        descriptor.Version = self._client.CMQC.MQMD_VERSION_2
-        descriptor.MsgId = secrets.token_bytes(24)
-        descriptor.MsgType = message.msg_type
-        descriptor.Format = self._client.CMQC.MQFMT_STRING
-        descriptor.Encoding, descriptor.CodedCharSetId = message.platform
-        descriptor.Persistence = message.persistence
-        descriptor.ReplyToQ = message.reply_to_q.encode()
-        descriptor.ReplyToQMgr = self._queue_manager.name.encode() if message.reply_to_q else b""
-        descriptor.UserIdentifier = message.appl_name[:12].encode()
-        descriptor.PutApplType = self._client.CMQC.MQAT_UNIX
-        descriptor.PutApplName = message.appl_name.encode()
-        descriptor.PutDate = f"{message.put_at:%Y%m%d}".encode()
-        descriptor.PutTime = f"{message.put_at:%H%M%S}00".encode()
-        return descriptor
-
-    def _put(self, queue: str, body: bytes, descriptor: Any) -> None:
-        module, constants = self._client.module, self._client.CMQC
-        target = module.OD()
-        target.ObjectName = queue.encode()
-        pmo = module.PMO()
-        pmo.Options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT
-        copy = module.MD()
-        copy.unpack(descriptor.pack())
-        with self._client.translating_errors("MQPUT1", f"queue {queue}"):
-            self._queue_manager.handle.put1(target, body, copy, pmo)
+    def _put(self, queue: str, body: bytes, md: MessageDescriptor) -> None:
+        with Syncpoint(self._queue_manager) as unit:
+            new = replace(md, msg_id=secrets.token_bytes(24))
+            unit.put_with_original_context(new.encode(), Delivery(queue, "", body))
+            unit.commit()
 
 
 def fill(queue_manager: QueueManager, clock: Callable[[], datetime]) -> Counter[str]:
@@ -127,57 +81,76 @@ def fill(queue_manager: QueueManager, clock: Callable[[], datetime]) -> Counter[
     mover = Mover(queue_manager, clock)
     told: Counter[str] = Counter()
     for message in _messages(clock()):
-        reason = mover.move(message)
+        reason = mover.move(*message)
         told[f"dead-lettered: {reason_text(reason)}" if reason else "delivered"] += 1
-    for message, body, format_name in _strays(clock(), queue_manager.name):
-        mover.dead_letter_as_is(message, body, format_name)
+    for body, md in _strays(clock(), queue_manager.name):
+        mover.dead_letter_as_is(body, md)
         told["on the dead-letter queue without a valid MQDLH"] += 1
     return told
 
 
-def _messages(now: datetime) -> Iterator[Message]:
-    """Yield what the mover has to deliver, in the order in which it was put."""
+def _descriptor(
+    appl_name: str, put_at: datetime, platform: tuple[int, int] = LINUX, **others: Any
+) -> MessageDescriptor:
+    """Return the MQMD of a persistent text, with the context that its putter gave it."""
+    encoding, ccsid = platform
+    fields = {"format": "MQSTR", "persistence": 1, **others}
+    return MessageDescriptor(
+        encoding=encoding,
+        coded_char_set_id=ccsid,
+        user_identifier=appl_name[:12],
+        put_appl_type=6,  # MQAT_UNIX
+        put_appl_name=appl_name,
+        put_date=f"{put_at:%Y%m%d}",
+        put_time=f"{put_at:%H%M%S}00",
+        **fields,
+    )
+
+
+def _messages(now: datetime) -> Iterator[tuple[str, bytes, MessageDescriptor]]:
+    """Yield queue, body and MQMD of what the mover has to deliver, in the order of the puts."""
     early, late = now - timedelta(hours=2), now - timedelta(minutes=10)
+    gateway = _descriptor("payments-gateway", early)
     for number in range(1, 29):
-        yield Message("PAYMENTS.IN", _payment(number), "payments-gateway", early)
+        yield "PAYMENTS.IN", _payment(number), gateway
     host = _payment(29).decode().encode("cp500")
-    yield Message("PAYMENTS.IN", host, "CICSPAY1", early, platform=Z_OS)
+    yield "PAYMENTS.IN", host, _descriptor("CICSPAY1", early, Z_OS)
     for number in range(30, 38):
-        yield Message("PAYMENTS.INTL", _payment(number), "payments-gateway", early)
+        yield "PAYMENTS.INTL", _payment(number), gateway
     for number in range(1, 11):
         body = f'{{"order": "EU-{secrets.token_hex(4)}", "lines": {number}}}'.encode()
-        yield Message("ORDERS.EU", body, "order-entry", late, platform=AIX)
+        yield "ORDERS.EU", body, _descriptor("order-entry", late, AIX)
     for number in range(1, 7):
         body = f'{{"reply_to_request": "{secrets.token_hex(6)}", "part": {number}}}'.encode()
         gone = f"AMQ.{secrets.token_hex(8).upper()}"
-        yield Message(gone, body, "stock-server", late, msg_type=2, reply_to_q="REPLIES.LATE")
+        reply = {"msg_type": 2, "reply_to_q": "REPLIES.LATE"}  # MQMT_REPLY
+        yield gone, body, _descriptor("stock-server", late, **reply)
     for number in range(1, 13):
         body = f"EURUSD 1.0{number:02}5 {secrets.token_hex(4)}".encode()
-        yield Message("QUOTES.TICKER", body, "ticker", early, persistence=0)
+        yield "QUOTES.TICKER", body, _descriptor("ticker", early, persistence=0)
     for number in range(1, 4):
         body = f"statement {number} {secrets.token_hex(8)}".encode()
-        yield Message("LEGAL.HOLD", body, "legal-hold-export", early)
+        yield "LEGAL.HOLD", body, _descriptor("legal-hold-export", early)
     for number in range(1, 3):
         body = f"payroll {number} {secrets.token_hex(64)}".encode()
-        yield Message("PAYROLL.RUN", body, "payroll", late)
+        yield "PAYROLL.RUN", body, _descriptor("payroll", late)
 
 
 def _payment(number: int) -> bytes:
     return f'{{"payment": "{secrets.token_hex(8)}", "amount": "{number * 17}.20 EUR"}}'.encode()
 
 
-def _strays(now: datetime, queue_manager: str) -> Iterator[tuple[Message, bytes, bytes]]:
-    """Yield what has no valid MQDLH: message, body as it is put, Format."""
-    plain = Message("", b"", "batch-unload", now - timedelta(days=1))
+def _strays(now: datetime, queue_manager: str) -> Iterator[tuple[bytes, MessageDescriptor]]:
+    """Yield body and MQMD of what has no valid MQDLH."""
+    before = now - timedelta(days=1)
     for number in range(1, 4):
-        yield plain, f"not a dead letter {number} {secrets.token_hex(4)}".encode(), b"MQSTR   "
-    cut = _header(MQRC["MQRC_Q_FULL"], "PAYMENTS.IN", queue_manager, now, LINUX)[:100]
-    yield replace(plain, appl_name="old-bridge"), cut, b"MQDEAD  "
+        body = f"not a dead letter {number} {secrets.token_hex(4)}".encode()
+        yield body, _descriptor("batch-unload", before)
+    full = (MQRC["MQRC_Q_FULL"], "PAYMENTS.IN", queue_manager, now, LINUX)
+    yield _header(*full)[:100], _descriptor("old-bridge", before, format="MQDEAD")
     # But the MQMD says Latin-1.
-    foreign = _header(
-        MQRC["MQRC_Q_FULL"], "PAYMENTS.IN", queue_manager, now, LINUX, written_on=Z_OS
-    )
-    yield replace(plain, appl_name="unload-zos"), foreign + "host".encode("cp500"), b"MQDEAD  "
+    foreign = _header(*full, written_on=Z_OS) + "host".encode("cp500")
+    yield foreign, _descriptor("unload-zos", before, format="MQDEAD")
 
 
 def _header(

@@ -14,9 +14,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,31 +52,22 @@ class ServicesError(MqDlqError):
     """The services cannot be started, or did not come up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process we started: its number, and when it began, which tells it from a later one."""
-
-    name: str
-    pid: int
-    began: float
-
-    def find(self) -> psutil.Process | None:
-        """Return this very process if it still runs."""
-        try:
-            found = psutil.Process(self.pid)
-            is_this = abs(found.create_time() - self.began) < 1.0
-            return found if is_this and found.status() != psutil.STATUS_ZOMBIE else None
-        except psutil.NoSuchProcess:
-            return None
+def find(pid: int, began: float) -> psutil.Process | None:
+    """Return the process with this number that began then, unless it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        found = psutil.Process(pid)
+        if abs(found.create_time() - began) < 1.0 and found.status() != psutil.STATUS_ZOMBIE:
+            return found
+    return None
 
 
-def end(processes: list[Process], grace_s: float = GRACE_S) -> None:
+def end(leaders: Iterable[psutil.Process], grace_s: float = GRACE_S) -> None:
     """End processes and their children: by SIGTERM, after `grace_s` by SIGKILL."""
-    leaders = [found for process in processes if (found := process.find())]
+    alive = [found for one in leaders if (found := find(one.pid, one.create_time()))]
     # A leader's children can only be found while the leader runs.
-    families = [*leaders, *(child for one in leaders for child in one.children(recursive=True))]
+    families = [*alive, *(child for one in alive for child in one.children(recursive=True))]
     for group, number, seconds in (
-        (leaders, signal.SIGTERM, grace_s),
+        (alive, signal.SIGTERM, grace_s),
         (families, signal.SIGKILL, GRACE_S),
     ):
         for process in group if seconds else ():
@@ -104,7 +94,7 @@ class Services:
         self.address = f"http://{LOOPBACK}:{port}"
         own = environment(own_metadata=False)
         self._environment = {**own, **_settings(port), **(more or {})}
-        self._started: list[tuple[Process, subprocess.Popen[bytes]]] = []
+        self._started: list[tuple[psutil.Process, subprocess.Popen[bytes]]] = []
 
     def start_all(self) -> None:
         """Start the services and wait until all are healthy; raises ServicesError.
@@ -121,7 +111,7 @@ class Services:
         self.start(last)
         self._wait_until(self._healthy, [*COMMANDS])
 
-    def start(self, name: str, command: tuple[str, ...] = ()) -> Process:
+    def start(self, name: str, command: tuple[str, ...] = ()) -> psutil.Process:
         """Start a service, or another command of this Python that is to live as long as they."""
         logs = directories.home() / "logs"
         directories.make_private_directory(logs)
@@ -138,9 +128,9 @@ class Services:
                 stderr=subprocess.STDOUT,
                 start_new_session=not self._tied,  # a tied process begins its own
             )
-        process = Process(name, started.pid, psutil.Process(started.pid).create_time())
+        process = psutil.Process(started.pid)
         self._started.append((process, started))
-        _write([*(p for p in running() if p.name != name), process])
+        _write({**running(), name: process})
         return process
 
     def stop_all(self, grace_s: float = GRACE_S) -> None:
@@ -156,7 +146,7 @@ class Services:
     def _wait_until(self, holds: Callable[[], bool], names: list[str]) -> None:
         deadline = time.monotonic() + START_S
         while not holds():
-            dead = {*names} - {process.name for process in running()}
+            dead = {*names} - running().keys()
             if dead or time.monotonic() > deadline:
                 which = ", ".join(sorted(dead)) or "some service"
                 raise ServicesError(
@@ -180,21 +170,39 @@ class Services:
         )
 
 
-def running() -> list[Process]:
-    """Return what was started over this state directory and still runs."""
+def running() -> dict[str, psutil.Process]:
+    """Return what was started over this state directory and still runs, by name."""
     try:
         listed = json.loads(_file().read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return []
-    return [process for process in (Process(**entry) for entry in listed) if process.find()]
+        return {}
+    named = {one["name"]: find(one["pid"], one["began"]) for one in listed}
+    return {name: process for name, process in named.items() if process}
+
+
+def _write(processes: Mapping[str, psutil.Process]) -> None:
+    """Write the processes, with the times that tell each from a later one of its number."""
+    file = _file()
+    directories.make_private_directory(file.parent)
+    new = file.with_suffix(f".{os.getpid()}")
+    listed = [
+        {"name": name, "pid": process.pid, "began": process.create_time()}
+        for name, process in processes.items()
+    ]
+    new.write_text(json.dumps(listed), encoding="utf-8")
+    new.replace(file)
+
+
+def _file() -> Path:
+    return airflow_home() / "services.json"
 
 
 def stop_all(grace_s: float = GRACE_S) -> list[str]:
     """End all that was started over this state directory; return the names."""
     processes = running()
-    end(processes, grace_s)
+    end(processes.values(), grace_s)
     _file().unlink(missing_ok=True)
-    return [process.name for process in processes]
+    return list(processes)
 
 
 def password() -> str:
@@ -231,25 +239,13 @@ def _settings(port: int) -> dict[str, str]:
     }
 
 
-def _file() -> Path:
-    return airflow_home() / "services.json"
-
-
-def _write(processes: list[Process]) -> None:
-    file = _file()
-    directories.make_private_directory(file.parent)
-    new = file.with_suffix(f".{os.getpid()}")
-    new.write_text(json.dumps([asdict(one) for one in processes]), encoding="utf-8")
-    new.replace(file)
-
-
 def up(port: int) -> None:
     """Start the services and the feeder; say where the UI is. Raises ServicesError."""
     if alive := running():
-        names = ", ".join(process.name for process in alive)
         raise ServicesError(
             "MQDLQ-814",
-            f"the services already run over {directories.home()} ({names}); `make down` stops them",
+            f"the services already run over {directories.home()} ({', '.join(alive)});"
+            " `make down` stops them",
         )
     services = Services(port)
     migrate(os.environ if names_metadata() else None)

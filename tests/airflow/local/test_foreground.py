@@ -418,7 +418,7 @@ def test_a_watched_process_ends_with_its_children_when_its_parent_ends() -> None
 def test_an_unknown_handler_or_invalid_conf_is_refused_in_one_line(
     place: Place, arguments: list[str], text: str
 ) -> None:
-    app = load("run", Command("run:run", "Run a handler."))
+    app = load("run", Command("Run a handler.", "run:run"))
 
     refused = CliRunner().invoke(app, arguments, env=place.environment())
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq.local.run_logs import Follower
+from mqdlq.local.foreground import Follower
 
 
 def entry(event: str, logger: str = "mqdlq.progress", **more: Any) -> str:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mqdlq.local.run_logs import TaskLogs
+from mqdlq.local.foreground import TaskLogs
 
 TEMPLATE = (
     "dag_id={{ ti.dag_id }}/run_id={{ ti.run_id }}/task_id={{ ti.task_id }}"

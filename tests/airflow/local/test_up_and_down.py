@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mqdlq.local.services import Process, Services, ServicesError, running, stop_all, up
+from mqdlq.local.services import Services, ServicesError, find, running, stop_all, up
 
 SLEEP = ("-c", "import subprocess; subprocess.run(['sleep', '600'])")
 
@@ -24,15 +24,14 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_make_down_stops_services_and_their_children() -> None:
     services = Services(18080)
     process = services.start("a sleeper", SLEEP)
-    leader = psutil.Process(process.pid)
-    while not leader.children():
-        assert process.find()
-    child = leader.children()[0]
+    while not process.children():
+        assert process.is_running()
+    child = process.children()[0]
 
-    assert running() == [process]
+    assert {name: one.pid for name, one in running().items()} == {"a sleeper": process.pid}
     services.stop_all()
 
-    assert running() == []
+    assert running() == {}
     assert not child.is_running()
     assert stop_all() == []
 
@@ -47,14 +46,14 @@ def test_make_down_works_from_any_directory(
 
     services.stop_all()
 
-    assert not process.find()
+    assert not process.is_running()
 
 
 def test_a_later_process_with_the_same_pid_is_not_stopped() -> None:
     here = psutil.Process()
 
-    assert Process("this", here.pid, here.create_time()).find()
-    assert not Process("earlier", here.pid, here.create_time() - 60).find()
+    assert find(here.pid, here.create_time())
+    assert not find(here.pid, here.create_time() - 60)
 
 
 def test_make_up_names_a_port_that_is_in_use() -> None:

@@ -130,7 +130,7 @@ class Airflow:
 
     def kill(self, name: str) -> None:
         """End a service as a crash would, with all it started."""
-        end([process for process in running() if process.name == name], grace_s=0)
+        end([running()[name]] if name in running() else [], grace_s=0)
 
     def restart(self, name: str) -> None:
         self.kill(name)

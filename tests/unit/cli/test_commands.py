@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from mqdlq.cli import COMMANDS, app
-from mqdlq.cli.commands import Group
 from tests.support.declared_commands import (
     commands_with_help,
     declared_commands,
@@ -21,11 +20,12 @@ from tests.support.declared_commands import (
 
 TABLE = "include/rules/demo.rules"
 GROUPS: dict[tuple[str, ...], dict[str, str]] = {
-    (): {name: found.summary for name, found in COMMANDS.items()}
-} | {
-    (name,): {inner: command.summary for inner, command in found.commands.items()}
-    for name, found in COMMANDS.items()
-    if isinstance(found, Group)
+    group: {
+        path.split()[-1]: command.summary
+        for path, command in COMMANDS.items()
+        if tuple(path.split()[:-1]) == group
+    }
+    for group in [(), *(tuple(path.split()) for path, one in COMMANDS.items() if not one.place)]
 }
 HEAVY = {"airflow", "ibmmq", "pyarrow", "pydantic", "pyspark", "rich", "sqlalchemy", "yaml"}
 
