@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import click
 import typer
 
 from mqdlq.cli import COMMANDS, queue_managers
@@ -29,10 +30,16 @@ def mounted_commands() -> dict[Path, Any]:
 
 
 @cache
+def own_commands() -> dict[str, click.Command]:
+    """Import every command of this distribution; return them by their paths, such as "hold add"."""
+    return {" ".join(path): load(path[-1], one) for path, one in declared_commands()}
+
+
+@cache
 def all_commands() -> dict[Path, Any]:
     """Import every command; return them by their paths."""
-    ours = {path: load(path[-1], command) for path, command in declared_commands()}
-    return {path: command for path, command in ours.items() if path != ("qm",)} | mounted_commands()
+    ours = {tuple(path.split()): one for path, one in own_commands().items() if path != "qm"}
+    return ours | mounted_commands()
 
 
 def commands_with_help() -> dict[Path, Any]:

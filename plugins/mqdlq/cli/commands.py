@@ -99,7 +99,7 @@ def load(name: str, declared: Command) -> click.Command:
     function = getattr(import_module(f"{__package__}.{module}"), attribute)
     parameters = list(_parameters(function))
     passed_on = {"ignore_unknown_options": True, "allow_extra_args": True}
-    return _Command(
+    return OwnCommand(
         name,
         params=parameters,
         callback=_with_shared(function),
@@ -253,7 +253,7 @@ class _Argument(click.Argument):
         return self.make_metavar(ctx), self._text
 
 
-class _Command(click.Command):
+class OwnCommand(click.Command):
     """A command whose help has its arguments before its options."""
 
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

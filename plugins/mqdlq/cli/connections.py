@@ -7,9 +7,8 @@ import json
 import os
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import click
 
@@ -25,13 +24,6 @@ LONGEST_PASSWORD: Final = 4096
 """In bytes: far more than MQ takes (MQ_CSP_PASSWORD_LENGTH)."""
 STATE_QUEUE: Final = str(Handler.model_fields["state_queue"].default)
 _REMARK: Final = 'the password is not printed; add the key "password" where you keep the connection'
-
-
-class Form(StrEnum):
-    """A form in which a connection is printed."""
-
-    ENV = "env"
-    JSON = "json"
 
 
 Id = Annotated[str, "ID: The connection's id, such as mq_qm1."]
@@ -67,7 +59,7 @@ def add(
     client: str = "",
     transport: str = "",
     replace: bool = False,
-    form: Form | None = None,
+    form: Literal["env", "json"] | None = None,
 ) -> None:
     """Implement `mqdlq connection add`.
 
@@ -186,15 +178,15 @@ def _prepare() -> None:
     environment.quieten_airflow()
 
 
-def _printed(defined: AirflowConnection, form: Form) -> str:
+def _printed(defined: AirflowConnection, form: str) -> str:
     document = json.dumps(defined.document())
-    if form is Form.ENV and not defined.variable.isidentifier():
+    if form == "env" and not defined.variable.isidentifier():
         raise ConnectionSettingsError(
             "MQDLQ-148",
             f"connection id {defined.conn_id!r} cannot be part of a variable's name; use letters,"
             " digits and _ only, or --print json",
         )
-    return f"export {defined.variable}={shlex.quote(document)}" if form is Form.ENV else document
+    return f"export {defined.variable}={shlex.quote(document)}" if form == "env" else document
 
 
 def _password(defined: AirflowConnection, file: Path | None, *, from_stdin: bool) -> str:

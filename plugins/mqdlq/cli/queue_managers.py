@@ -9,10 +9,9 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from enum import StrEnum
 from functools import wraps
 from importlib.metadata import entry_points
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import click
 
@@ -30,21 +29,13 @@ _PORT: Final = 1414
 OURS, THEIRS = "mqdlq qm", "embedded-mq"
 
 
-class Transport(StrEnum):
-    """How a queue manager is reached."""
-
-    CLIENT = "client"
-    BINDINGS = "bindings"
-    EMBEDDED = "embedded"
-
-
 class Address:
     """What a command's options say about reaching a queue manager.
 
     Each method also raises HomeError if the embedded queue managers cannot be looked for.
     """
 
-    def __init__(self, transport: Transport | None, **given: Any) -> None:
+    def __init__(self, transport: str | None, **given: Any) -> None:
         self._transport = transport
         self._given = given
 
@@ -55,7 +46,7 @@ class Address:
         says how to reach the queue manager and it is not one of this machine.
         """
         settings = self.settings(name)
-        is_guess = self._transport is None and settings.transport == Transport.BINDINGS
+        is_guess = self._transport is None and settings.transport == "bindings"
         try:
             return connect(settings)
         except (ClientNotFoundError, QueueManagerError) as error:
@@ -74,21 +65,21 @@ class Address:
         given, transport = self._given, self._transport
         password = os.environ.get(PASSWORD, "") if given["user"] else ""
         if transport is None and (given["host"] or given["ccdt_url"]):
-            transport = Transport.CLIENT
+            transport = "client"
         if transport is None and _is_embedded(name):
-            transport = Transport.EMBEDDED
+            transport = transports.EMBEDDED
         if transport is None and (found := _connections().get(name)):
             settings = found.settings()
             settings = replace(settings, client=given["client"] or settings.client)
             user = given["user"]
             return replace(settings, user=user, password=password) if user else settings
-        kind = transport or Transport.BINDINGS
+        kind = transport or "bindings"
         return ConnectionSettings(name, transport=kind, password=password, **given)
 
 
 def address_from(
     *,
-    transport: Transport | None = None,
+    transport: Literal["client", "bindings", "embedded"] | None = None,
     host: str = "",
     port: int = _PORT,
     channel: str = "",

@@ -125,7 +125,7 @@ def run_restoration(
         raise refusal("mqdlq: say what to restore: --run, --message, or both")
     given = {
         "run": run,
-        "message_keys": message,
+        "message_keys": list(message),
         "reason": reason,
         "to_queue": to_queue,
         "to_queue_manager": to_queue_manager,

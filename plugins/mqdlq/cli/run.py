@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import click
 
-from mqdlq.cli.output import refusing
+from mqdlq.cli.output import refusal, refusing
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.local.environment import (
@@ -102,13 +102,17 @@ def backfill(
     """
     with refusing(HandlerError, OptionError):
         times = _range(handler, since, until)
+    conf = {"rules": rules, "apply": apply, "why": why}
+    given = {name: value for name, value in conf.items() if value}
+    from mqdlq.local import foreground  # noqa: PLC0415 (the schemas of parameters take long)
+
+    if wrong := foreground.why_refused(handler, given):
+        raise refusal(f"mqdlq: {wrong}")
     os.umask(0o077)  # metadata and logs are for their owner alone
     quieten_airflow()
     select_airflow()
     from mqdlq.local import backfill as local  # noqa: PLC0415 (imports Airflow)
 
-    conf = {"rules": rules, "apply": apply, "why": why}
-    given = {name: value for name, value in conf.items() if value}
     raise SystemExit(local.backfill(handler, *times, given, is_dry_run=dry_run))
 
 

@@ -40,7 +40,6 @@ from mqdlq.lake import snapshot_stands
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import TakenSnapshot
 from mqdlq.local.environment import read_settings, unusable
-from mqdlq.local.foreground import USAGE, why_refused
 from mqdlq.mqi.connect import connect
 from mqdlq.reading.page_paths import dag_of
 from mqdlq.stages.run_options import RunOptions
@@ -281,9 +280,6 @@ def backfill(
 
     Raises BackfillError, and HomeError if Airflow's metadata cannot be used.
     """
-    if wrong := why_refused(handler, conf):
-        click.echo(f"mqdlq: {wrong}", err=True)
-        return USAGE
     asked = Backfill(load_handler(handler), since, until, conf)
     try:
         with open_ledger() as ledger:

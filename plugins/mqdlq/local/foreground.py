@@ -32,6 +32,7 @@ from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.local.dags_test import PLACE, REFUSED
 from mqdlq.local.environment import environment, migrate
+from mqdlq.reading.page_paths import dag_of
 from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_rules
 
 TAIL: Final = 30  # lines of the log that are shown where no task said why it failed
@@ -74,7 +75,7 @@ def run(handler: str, conf: Mapping[str, Any]) -> int:
 
 def _run_once(handler: str, conf: str) -> tuple[int, str]:
     """Run the DAG once; return the exit code, and the parameters of the run to follow."""
-    follower, task_logs = Follower(click.echo), TaskLogs(f"mq_dlq_{handler}")
+    follower = Follower(dag_of(handler), click.echo)
     logs = directories.home() / "logs"
     directories.make_private_directory(logs)
     log, unnamed = logs / f"{handler}-{os.getpid()}.log", True  # until Airflow gives the run an id
@@ -94,28 +95,24 @@ def _run_once(handler: str, conf: str) -> tuple[int, str]:
     ):
         for line in airflow.stdout or ():
             readable = follower.follow(line.rstrip("\n"))
-            task_logs.follow(line.rstrip("\n"))
             tail.append(readable)
             file.write(readable + "\n")
             file.flush()
             if unnamed and follower.run_id:
                 log = log.rename(logs / f"{ledger_run_id(handler, follower.run_id)}.log")
                 unnamed = False
-    task_logs.close()
+    follower.close()
     if airflow.returncode == REFUSED:
         log.unlink()
         click.echo(tail[-1], err=True)
         return USAGE, ""
-    _conclude(follower, airflow.returncode, tail, log)
-    return int(bool(airflow.returncode)), follower.follower
-
-
-def _conclude(follower: Follower, returncode: int, tail: deque[str], log: Path) -> None:
-    if returncode and not follower.failures:
+    failed = bool(airflow.returncode)
+    if failed and not follower.failures:
         click.echo("\n".join(tail))
     for text in follower.report:
         click.echo(f"\n{text}" if "\n" in text else text)
-    click.echo(f"{'The run failed. ' if returncode else ''}Log: {log}")
+    click.echo(f"{'The run failed. ' if failed else ''}Log: {log}")
+    return int(failed), follower.follower
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -158,31 +155,54 @@ def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
 class Follower:
     """Follows one DAG run by the log of ``airflow dags test``.
 
-    `tell` is given each line for the person as it comes up. In the end `run_id` is the DAG run's
-    id or "", `report` the report's lines, `failures` what failed tasks gave as their reason, and
-    `follower` the parameters of the run that is to follow as JSON, or "".
+    `tell` is given each line for the person as it comes up. The part of each attempt of a task goes
+    to the file where Airflow's UI looks for it. In the end `run_id` is the DAG run's id or "",
+    `report` the report's lines, `failures` what failed tasks gave as their reason, and `follower`
+    the parameters of the run that is to follow as JSON, or "".
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, dag_id: str, tell: Callable[[str], None]) -> None:
         self.run_id = ""
         self.report: list[str] = []
         self.failures: list[str] = []
         self.follower = ""
+        self._dag_id = dag_id
         self._tell = tell
         self._shape = ""
         self._alike = 0
+        self._place: dict[str, str] = {}  # until the lines say where, no file is written
+        self._attempts: Counter[str] = Counter()
+        self._file: IO[str] | None = None
+        self._timestamp = ""
 
     def follow(self, line: str) -> str:
         """Take in one line; return it as it is to stand in a log for people."""
         entry = _entry(line)
         if entry is None:
+            found = _object(line) or {}
+            self._place = self._place or (found if found.keys() == set(PLACE) else {})
+            if self._timestamp:  # of a library that writes to standard output itself
+                self._write({"timestamp": self._timestamp, "level": "info", "event": line})
             return line
-        event, logger = str(entry["event"]), entry.get("logger")
+        event, self._timestamp = str(entry["event"]), entry["timestamp"]
         if start := _START.match(event):
             self._fold("")
             self.report = []  # of an earlier attempt
-            self._tell(f"{entry['timestamp'][11:19]}  {start['task']}")
-        elif logger == "mqdlq.progress":
+            self._tell(f"{self._timestamp[11:19]}  {start['task']}")
+            self._open(start["task"], int(start["index"]))
+        else:
+            self._take(entry, event)
+        readable = "\n".join(_readable(entry))
+        if "exception" in entry:
+            entry["error_detail"] = entry.pop("exception")  # as Airflow's tasks write it
+        self._write(entry)
+        if event.startswith(_END):
+            self.close()
+        return readable
+
+    def _take(self, entry: dict[str, Any], event: str) -> None:
+        logger = entry.get("logger")
+        if logger == "mqdlq.progress":
             self._tell_fact(event)
         elif logger == "mqdlq.reading.report":
             self.report.append(event)
@@ -193,7 +213,6 @@ class Follower:
         elif entry.get("exception") and entry["level"] in {"error", "critical"}:
             self.failures.append(entry["exception"][0]["exc_value"])
             self._tell_fact(f"failed: {self.failures[-1]}")
-        return "\n".join(_readable(entry))
 
     def _tell_fact(self, text: str) -> None:
         """Tell a fact; of many that differ in numbers only, the first few and how many more."""
@@ -210,36 +229,6 @@ class Follower:
             self._tell(f"{INDENT}... and {self._alike - FEW} more like these")
         self._shape, self._alike = shape, 1
 
-
-class TaskLogs:
-    """Writes the part of each task to the file where Airflow's UI looks for it."""
-
-    def __init__(self, dag_id: str) -> None:
-        self._dag_id = dag_id
-        self._run_id = ""
-        self._place: dict[str, str] = {}  # until the lines say where, nothing is written
-        self._attempts: Counter[str] = Counter()
-        self._file: IO[str] | None = None
-        self._timestamp = ""
-
-    def follow(self, line: str) -> None:
-        entry = _entry(line)
-        if entry is None:
-            found = _object(line) or {}
-            self._place = self._place or (found if found.keys() == set(PLACE) else {})
-            if self._timestamp:  # of a library that writes to standard output itself
-                self._write({"timestamp": self._timestamp, "level": "info", "event": line})
-            return
-        event, self._timestamp = str(entry["event"]), entry["timestamp"]
-        self._run_id = self._run_id or entry.get("run_id", "")
-        if start := _START.match(event):
-            self._open(start["task"], int(start["index"]))
-        if "exception" in entry:
-            entry["error_detail"] = entry.pop("exception")  # as Airflow's tasks write it
-        self._write(entry)
-        if event.startswith(_END):
-            self.close()
-
     def close(self) -> None:
         if self._file:
             self._file.close()
@@ -248,14 +237,14 @@ class TaskLogs:
     def _open(self, task_id: str, map_index: int) -> None:
         self.close()
         self._attempts[task_id] += 1
-        ti = SimpleNamespace(
-            dag_id=self._dag_id,
-            run_id=self._run_id,
-            task_id=task_id,
-            map_index=map_index,
-            try_number=self._attempts[task_id],
-        )
         if self._place:
+            ti = SimpleNamespace(
+                dag_id=self._dag_id,
+                run_id=self.run_id,
+                task_id=task_id,
+                map_index=map_index,
+                try_number=self._attempts[task_id],
+            )
             name = Template(self._place["log_filename_template"]).render(ti=ti)
             file = Path(self._place["base_log_folder"]) / name
             directories.make_private_directory(file.parent)

@@ -17,7 +17,7 @@ def entry(event: str, logger: str = "mqdlq.progress", **more: Any) -> str:
 
 def told(*lines: str) -> tuple[list[str], Follower]:
     said: list[str] = []
-    follower = Follower(said.append)
+    follower = Follower("mq_dlq_demo", said.append)
     for line in lines:
         follower.follow(line)
     return said, follower

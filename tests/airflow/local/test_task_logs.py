@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mqdlq.local.foreground import TaskLogs
+from mqdlq.local.foreground import Follower
 
 TEMPLATE = (
     "dag_id={{ ti.dag_id }}/run_id={{ ti.run_id }}/task_id={{ ti.task_id }}"
@@ -31,7 +31,7 @@ def end(task: str) -> str:
 
 
 def test_the_log_of_a_task_attempt_has_only_its_own_lines(tmp_path: Path) -> None:
-    logs = TaskLogs("mq_dlq_demo")
+    logs = Follower("mq_dlq_demo", print)
     for line in (
         json.dumps({"base_log_folder": str(tmp_path), "log_filename_template": TEMPLATE}),
         entry("creating dag run", run_id="manual__1"),
@@ -73,7 +73,7 @@ def test_the_log_of_a_task_attempt_has_only_its_own_lines(tmp_path: Path) -> Non
 
 
 def test_a_forged_log_line_writes_no_file_outside_the_logs(tmp_path: Path) -> None:
-    logs = TaskLogs("mq_dlq_demo")
+    logs = Follower("mq_dlq_demo", print)
     place = tmp_path / "logs"
     logs.follow(json.dumps({"base_log_folder": str(place), "log_filename_template": TEMPLATE}))
     for task in ("../../../../elsewhere", f"{tmp_path}/elsewhere"):

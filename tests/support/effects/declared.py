@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, get_args
 
+import click
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from mqdlq.airflow.params import SCHEMAS
+from mqdlq.cli import commands
 from mqdlq.handlers.configuration import Handler
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.inspect_queue import SenseResources
+from tests.support.declared_commands import own_commands
 
 Change = Callable[[Any, Any], Any]
 """Returns what is read of a name, for its value and its default."""
@@ -48,9 +51,20 @@ def run_parameters() -> Mapping[str, Intercept]:
     }
 
 
+def command_options() -> Mapping[str, Intercept]:
+    """Return the options of commands, such as `rules diff --since`."""
+    return {
+        f"{path} {option.opts[0]}": partial(_intercept_option, path, option)
+        for path, command in own_commands().items()
+        for option in command.params
+        if isinstance(option, click.Option)
+    }
+
+
 KINDS: Final[Mapping[str, Callable[[], Mapping[str, Intercept]]]] = {
     "handler keys": handler_keys,
     "run parameters": run_parameters,
+    "options": command_options,
 }
 
 
@@ -87,3 +101,18 @@ def _intercept_attribute(owner: type[Any], name: str, default: Any, change: Chan
             vars(record)[name] = value
 
     setattr(owner, name, property(read, write))
+
+
+def _intercept_option(path: str, option: click.Option, change: Change) -> None:
+    own, before = commands.OwnCommand, commands.OwnCommand.invoke
+
+    def invoke(command: click.Command, context: click.Context) -> Any:
+        if context.command_path.partition(" ")[2] == path:
+            default = "HIDDEN"
+            if not option.required:
+                default = option.type_cast_value(context, option.get_default(context))
+            name = str(option.name)
+            context.params[name] = change(context.params[name], default)
+        return before(command, context)
+
+    own.invoke = invoke  # type: ignore[method-assign]

@@ -6,13 +6,14 @@ tests/e2e/documents/test_long_installed.py creates an embedded queue manager, an
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 import embedded_mq
-from mqdlq.cli.init import init
-from mqdlq.errors import MqDlqError
+from mqdlq.cli import app
 
 EXTRA = {"queue_manager": "QM1", "transport": "embedded", "client": "ibmmq"}
 SPARK = (
@@ -54,14 +55,25 @@ def in_own_airflow(place: Path, handler: str, *connection: str) -> list[str]:
     ]
 
 
+def call(place: str, **options: str) -> Result:
+    words = [[f"--{name.replace('_', '-')}", value] for name, value in options.items()]
+    return CliRunner().invoke(app, ["init", place, *chain(*words)])
+
+
+def init(place: str, **options: str) -> list[str]:
+    done = call(place, **options)
+    assert done.exit_code == 0, done.output
+    return done.output.splitlines()
+
+
 def failure(place: str, **options: str) -> str:
-    with pytest.raises(MqDlqError) as caught:
-        list(init(Path(place), **options))
-    return str(caught.value)
+    done = call(place, **options)
+    assert done.exit_code == 1
+    return done.output.removeprefix("mqdlq: ").rstrip("\n")
 
 
 def test_the_only_connection_names_queue_manager_and_queue(place: Path) -> None:
-    printed = list(init(Path("dlq")))
+    printed = init("dlq")
 
     assert printed == [
         "Wrote:",
@@ -88,7 +100,7 @@ def test_a_queue_manager_that_does_not_answer_is_reported(
 ) -> None:
     monkeypatch.setenv("MQDLQ_HOME", str(place / "elsewhere"))
 
-    printed = list(init(Path("dlq"), connection="mq_one", handler="orders"))
+    printed = init("dlq", connection="mq_one", handler="orders")
 
     assert printed[7] == (
         "The dead-letter queue is not known yet: MQCONN of queue manager QM1 failed:"
@@ -101,7 +113,7 @@ def test_without_a_connection_the_next_command_defines_one(
 ) -> None:
     monkeypatch.delenv("MQDLQ_HOME")
 
-    printed = list(init(Path("dlq"), queue_manager="QM2", queue="TWO.DLQ"))
+    printed = init("dlq", queue_manager="QM2", queue="TWO.DLQ")
 
     assert printed[7:] == [
         "The connection mq_qm2 is not defined: host, channel and user below are examples.",
@@ -131,8 +143,8 @@ def test_in_an_airflow_the_next_commands_are_airflows(
 ) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(place / "airflow"))
 
-    outside = list(init(Path("dlq")))
-    inside = list(init(Path("airflow/dags/mqdlq")))
+    outside = init("dlq")
+    inside = init("airflow/dags/mqdlq")
 
     assert outside[9:] == [
         f"  export MQDLQ_RULES_DIR={place}/dlq/handlers",
@@ -148,9 +160,9 @@ def test_airflow_looks_for_no_dag_in_the_home(place: Path, monkeypatch: pytest.M
     """`mqdlq run` of an installed package writes a DAG file with the same DAG ids there."""
     monkeypatch.delenv("MQDLQ_HOME")
     monkeypatch.delenv("AIRFLOW_CONN_MQ_ONE")
-    beside = list(init(Path("dlq"), queue_manager="QM5"))
+    beside = init("dlq", queue_manager="QM5")
     monkeypatch.delenv("MQDLQ_HOME")
-    inside = list(init(Path("airflow/dags/mqdlq"), queue_manager="QM6"))
+    inside = init("airflow/dags/mqdlq", queue_manager="QM6")
 
     assert any(f"MQDLQ_HOME={place}/dlq/var " in line for line in beside)
     assert (place / "dlq" / ".airflowignore").read_text(encoding="utf-8").splitlines()[1:] == [
@@ -166,7 +178,7 @@ def test_with_a_compose_file_the_next_command_is_dockers(place: Path) -> None:
         encoding="utf-8",
     )
 
-    printed = list(init(Path()))
+    printed = init(".")
 
     assert printed[-1] == (
         f"  cd {place} && docker compose -f compose.yaml -f docker-compose.mqdlq.yaml up --detach"
@@ -174,9 +186,9 @@ def test_with_a_compose_file_the_next_command_is_dockers(place: Path) -> None:
 
 
 def test_a_second_call_writes_nothing() -> None:
-    list(init(Path("dlq")))
+    init("dlq")
 
-    assert next(init(Path("dlq"))) == "All files exist already, with the same text:"
+    assert init("dlq")[0] == "All files exist already, with the same text:"
 
 
 def test_an_embedded_queue_manager_of_that_name_is_not_touched(place: Path) -> None:
