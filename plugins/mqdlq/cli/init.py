@@ -18,19 +18,7 @@ from typing import Final
 
 from mqdlq import directories
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
-from mqdlq.handlers.starter_files import (
-    COMPOSE_FILE,
-    DAG_FILE,
-    HANDLERS,
-    STATE,
-    Starter,
-    add_command,
-    check_new_files,
-    compose_file,
-    name_for,
-    starter_files,
-    write_new_files,
-)
+from mqdlq.handlers import starter_files as starter
 from mqdlq.local import demo, environment
 from mqdlq.local.environment import names_airflow
 from mqdlq.mqi import transports
@@ -109,21 +97,21 @@ def init(
         facts = _embedded(embedded, connection)
     else:
         facts = _of_connection(connection, queue_manager)
-    name = handler or name_for(str(facts.connection.extra["queue_manager"]))
-    starter = Starter(name, facts.connection, queue, 5 if embedded else 60)
-    files = starter_files(starter, directory)
-    check_new_files(files)
+    name = handler or starter.name_for(str(facts.connection.extra["queue_manager"]))
+    written_for = starter.Starter(name, facts.connection, queue, 5 if embedded else 60)
+    files = starter.starter_files(written_for, directory)
+    starter.check_new_files(files)
     if embedded:
         with _for_the_owner_alone():
             environment.store(facts.connection)
-    written = write_new_files(files)
+    written = starter.write_new_files(files)
     yield "Wrote:" if written else "All files exist already, with the same text:"
     yield from (f"  {directories.shown(path)}" for path in written or files)
     yield _fill(embedded) if embedded else facts.queue
     yield "Next:"
     commands = _next_commands(name, facts, directory, spark, dags if is_in_airflow else None)
     yield from (f"  {line}" for line in (*exports, *commands))
-    if not is_in_airflow and compose_file(directory) is None:
+    if not is_in_airflow and starter.compose_file(directory) is None:
         yield "Or in your own Airflow:"
         commands = _in_own_airflow(name, facts, directory, spark=spark, home=home, dags=dags)
         yield from (f"  {line}" for line in (*exports, *commands))
@@ -132,7 +120,8 @@ def init(
 def _link(directory: Path, dags: Path) -> Iterator[str]:
     """Yield the command that links the DAG file alone: the directory also has the state."""
     if not directory.is_relative_to(dags):
-        yield shlex.join(["ln", "-s", str(directory / DAG_FILE), str(dags / DAG_FILE)])
+        file = starter.DAG_FILE
+        yield shlex.join(["ln", "-s", str(directory / file), str(dags / file)])
 
 
 def _set_home(directory: Path, dags: Path, *, keeps_home: bool) -> Iterator[str]:
@@ -140,10 +129,10 @@ def _set_home(directory: Path, dags: Path, *, keeps_home: bool) -> Iterator[str]
     settings = {}
     if not (keeps_home or "MQDLQ_HOME" in os.environ):
         is_scanned = directory.is_relative_to(dags)
-        home = dags.with_name("mqdlq") if is_scanned else directory / STATE
+        home = dags.with_name("mqdlq") if is_scanned else directory / starter.STATE
         settings["MQDLQ_HOME"] = str(home)
-    if os.environ.get("MQDLQ_RULES_DIR") != str(directory / HANDLERS):
-        settings["MQDLQ_RULES_DIR"] = str(directory / HANDLERS)
+    if os.environ.get("MQDLQ_RULES_DIR") != str(directory / starter.HANDLERS):
+        settings["MQDLQ_RULES_DIR"] = str(directory / starter.HANDLERS)
     os.environ.update(settings)
     if settings:
         yield "export " + " ".join(f"{name}={shlex.quote(v)}" for name, v in settings.items())
@@ -158,7 +147,7 @@ def _embedded(name: str, conn_id: str) -> Facts:
                 f"the embedded queue manager {name} already exists; give another name",
             )
     given = {"queue_manager": name, "transport": transports.EMBEDDED}
-    defined = define_connection(conn_id or f"mq_{name_for(name)}", given)
+    defined = define_connection(conn_id or f"mq_{starter.name_for(name)}", given)
     return Facts(defined, is_defined=True, queue="")
 
 
@@ -199,7 +188,7 @@ def _of_connection(conn_id: str, queue_manager: str) -> Facts:
             f" {', '.join(known) or 'no connection of type ibmmq'}; give --connection,"
             " --queue-manager or --embedded",
         )
-    return _undefined(f"mq_{name_for(queue_manager)}", queue_manager)
+    return _undefined(f"mq_{starter.name_for(queue_manager)}", queue_manager)
 
 
 def _of_known(conn_id: str, known: Mapping[str, AirflowConnection], queue_manager: str) -> Facts:
@@ -246,15 +235,15 @@ def _queue_of(settings: ConnectionSettings) -> str:
 def _next_commands(
     name: str, facts: Facts, directory: Path, spark: list[str], dags: Path | None
 ) -> Iterator[str]:
-    connection, file = facts.connection, directory / HANDLERS / f"{name}.yaml"
+    connection, file = facts.connection, directory / starter.HANDLERS / f"{name}.yaml"
     if not facts.is_defined:
-        yield add_command(connection)
+        yield starter.add_command(connection)
     if connection.extra.get("transport") != transports.EMBEDDED:
         yield f"mqdlq rules check {shlex.quote(directories.shown(file))}"
         yield f"mqdlq check {name}  # if the state queue is missing: DEFINE QLOCAL(MQDLQ.STATE)"
-    if base := compose_file(directory):
+    if base := starter.compose_file(directory):
         folder = shlex.quote(str(directory))
-        yield f"cd {folder} && docker compose -f {base.name} -f {COMPOSE_FILE} up --detach"
+        yield f"cd {folder} && docker compose -f {base.name} -f {starter.COMPOSE_FILE} up --detach"
     elif dags:
         yield from _link(directory, dags)
         yield from spark
@@ -272,7 +261,7 @@ def _in_own_airflow(
     yield shlex.join(["mkdir", "-p", str(dags)])
     yield from _link(directory, dags)
     if facts.connection.variable not in os.environ:
-        yield add_command(facts.connection)
+        yield starter.add_command(facts.connection)
     yield from spark
     yield "airflow standalone  # or restart your services, in this shell; the rest in another one"
     yield from _trigger(name)

@@ -10,6 +10,7 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
+from mqdlq import words
 from mqdlq.cli.output import Output, attributes, console, now, refusing, titled_table, write_json
 from mqdlq.cli.queue_managers import AddressOptions
 from mqdlq.cli.rules import QueueKindOption, parse_table
@@ -18,15 +19,6 @@ from mqdlq.errors import ConnectionSettingsError
 from mqdlq.model import Outcome, QueueKind, Step
 from mqdlq.rules import RulesError
 from mqdlq.stages.snapshot.preview import Preview, UnhandledMessages, preview_queue
-from mqdlq.words import (
-    cause_in_words,
-    destination_of,
-    moment,
-    next_step,
-    numbers,
-    target,
-    visible,
-)
 
 _MOST: Final = 12
 _SHOWN: Final = ("rule", "rule_line", "action", "target_q", "target_q_mgr", "tries")
@@ -113,8 +105,8 @@ def _as_json(found: Preview) -> dict[str, Any]:
 def _parts(found: Preview) -> Iterator[RenderableType]:
     yield Text.assemble(
         ("PREVIEW", "bold"),
-        f"  {visible(found.queue)} @ {visible(found.queue_manager)}",
-        f"  {found.messages:,} messages, {found.bytes:,} bytes  {moment(found.at)}",
+        f"  {words.visible(found.queue)} @ {words.visible(found.queue_manager)}",
+        f"  {found.messages:,} messages, {found.bytes:,} bytes  {words.moment(found.at)}",
     )
     if not found.messages:
         yield Text("No messages.")
@@ -140,7 +132,7 @@ def _matrix(planned: tuple[tuple[Step, int], ...]) -> RenderableType:
             f"{messages:,}",
             f"{one.rule} (line {one.rule_line})",
             f"{one.action}{times}",
-            Text(target(one.target_q, one.target_q_mgr)),
+            Text(words.target(one.target_q, one.target_q_mgr)),
         )
     if rest := planned[_MOST:]:
         others = sum(messages for _, messages in rest)
@@ -161,7 +153,7 @@ def _attention(troubles: tuple[UnhandledMessages, ...]) -> Iterator[RenderableTy
             f"{one.messages:,}",
             Text(_why(one)),
             Text(_advice(one)),
-            numbers(one.browse_seqs) + more,
+            words.numbers(one.browse_seqs) + more,
         )
     if rest := troubles[_MOST:]:
         messages = sum(one.messages for one in rest)
@@ -172,11 +164,11 @@ def _attention(troubles: tuple[UnhandledMessages, ...]) -> Iterator[RenderableTy
 def _why(one: UnhandledMessages) -> str:
     cause = one.cause
     if not cause.is_of_dead_letters:
-        words, problem = cause_in_words(cause), visible(one.problem) if one.problem else ""
-        return problem if problem.startswith(words) else f"{words}: {problem}".rstrip(": ")
+        name, problem = words.cause_in_words(cause), one.problem and words.visible(one.problem)
+        return problem if problem.startswith(name) else f"{name}: {problem}".rstrip(": ")
     meaning = cause.meaning or "reason unknown"
-    return f"{one.outcome.words}: {cause.reason_text}, {meaning}, {destination_of(cause)}"
+    return f"{one.outcome.words}: {cause.reason_text}, {meaning}, {words.destination_of(cause)}"
 
 
 def _advice(one: UnhandledMessages) -> str:
-    return next_step(Outcome(one.outcome), one.cause.cls, one.cause.reason)
+    return words.next_step(Outcome(one.outcome), one.cause.cls, one.cause.reason)
