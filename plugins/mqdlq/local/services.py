@@ -242,10 +242,10 @@ def _settings(port: int) -> dict[str, str]:
 def up(port: int) -> None:
     """Start the services and the feeder; say where the UI is. Raises ServicesError."""
     if alive := running():
+        names = ", ".join(alive)
         raise ServicesError(
             "MQDLQ-814",
-            f"the services already run over {directories.home()} ({', '.join(alive)});"
-            " `make down` stops them",
+            f"the services already run over {directories.home()} ({names}); `make down` stops them",
         )
     services = Services(port)
     migrate(os.environ if names_metadata() else None)
