@@ -123,8 +123,8 @@ def _messages(now: datetime) -> Iterator[tuple[str, bytes, MessageDescriptor]]:
     for number in range(1, 7):
         body = f'{{"reply_to_request": "{secrets.token_hex(6)}", "part": {number}}}'.encode()
         gone = f"AMQ.{secrets.token_hex(8).upper()}"
-        reply = {"msg_type": 2, "reply_to_q": "REPLIES.LATE"}  # MQMT_REPLY
-        yield gone, body, _descriptor("stock-server", late, **reply)
+        md = _descriptor("stock-server", late, msg_type=2, reply_to_q="REPLIES.LATE")  # MQMT_REPLY
+        yield gone, body, md
     for number in range(1, 13):
         body = f"EURUSD 1.0{number:02}5 {secrets.token_hex(4)}".encode()
         yield "QUOTES.TICKER", body, _descriptor("ticker", early, persistence=0)

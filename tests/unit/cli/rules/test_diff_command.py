@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mqdlq.cli import app
+from mqdlq.cli import app, rules_diff
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
 
@@ -243,3 +243,25 @@ def test_spark_finds_the_same_differences() -> None:
     arguments = ("old.rules", "new.rules", "--snapshot", "s1", "--snapshot", "s2")
 
     assert as_json(*arguments, "--spark") == as_json(*arguments, "--no-spark")
+
+
+class SparkStartsError(Exception):
+    """Raised in place of starting Spark."""
+
+
+def test_spark_compares_if_asked_for_or_above_a_number_of_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(*_: object) -> int:
+        raise SparkStartsError
+
+    monkeypatch.setattr(rules_diff, "_submit", start)
+    take_snapshot("AB")
+    arguments = ("old.rules", "new.rules", "--snapshot", "s1")
+
+    assert run(*arguments).stdout.startswith("old.rules and new.rules differ")
+    assert isinstance(run(*arguments, "--spark").exception, SparkStartsError)
+
+    monkeypatch.setattr(rules_diff, "HERE_UP_TO", 1)
+    assert isinstance(run(*arguments).exception, SparkStartsError)
+    assert run(*arguments, "--no-spark").stdout.startswith("old.rules and new.rules differ")
