@@ -13,7 +13,7 @@ from typing import Final
 from mqdlq.errors import LakeError
 from mqdlq.headers import message_key, without_trace_properties
 from mqdlq.lake import storage
-from mqdlq.lake.files import MissingFileError, Part, open_parquet
+from mqdlq.lake.files import MissingFileError, Part, find_row, open_parquet
 from mqdlq.lake.schema import COPY
 
 _TIME: Final = "%Y%m%dT%H%M%S%fZ"
@@ -147,14 +147,8 @@ def read_copies(location: str) -> Iterator[Copy]:
 
 def find_copy(location: str, message_id: int) -> Copy | None:
     """Return the copy of one message in a file, or None; only its row group is read."""
-    with open_parquet(location) as file:
-        for group in range(file.num_row_groups):
-            ids = file.read_row_group(group, ["message_id"]).column(0).to_pylist()
-            if message_id in ids:
-                rows = file.read_row_group(group, ["descriptor", "body"])
-                at = ids.index(message_id)
-                return Copy(message_id, *(column[at].as_py() for column in rows.columns))
-    return None
+    row = find_row({location: None}, "message_id", message_id)
+    return Copy(message_id, row["descriptor"], row["body"]) if row else None
 
 
 def file_in_lake(root: str, location: str) -> str:

@@ -174,6 +174,18 @@ def _has_any(file: pq.ParquetFile, group: int, within: tuple[int, int] | None) -
     return bool(known.min <= within[1] and known.max >= within[0])
 
 
+def find_row(files: Files, column: str, value: object) -> dict[str, Any] | None:
+    """Return the row that has this value in a column, None without it; only its group is read."""
+    for location, digest in files.items():
+        with open_parquet(location, digest) as file:
+            for group in range(file.num_row_groups):
+                values = file.read_row_group(group, [column]).column(0).to_pylist()
+                if value in values:
+                    rows = file.read_row_group(group).slice(values.index(value), 1)
+                    return dict(rows.to_pylist()[0])
+    return None
+
+
 def verify(files: Files) -> None:
     """Read whole files, for a reader that does not verify them; raise LakeError."""
     for location, digest in files.items():

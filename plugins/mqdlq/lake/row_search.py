@@ -164,13 +164,11 @@ def count_rows(
     snapshots: Snapshots, conditions: Sequence[Condition], limit: int
 ) -> tuple[int, int]:
     """Count the rows that meet all conditions, and their different keys, up to a limit of rows."""
-    if not snapshots:
-        return 0, 0
     within = f"SELECT message_key {_source(conditions)} LIMIT {limit:d}"
     text = f"SELECT count(*), count(DISTINCT message_key) FROM ({within})"  # noqa: S608
-    with _answer(text, snapshots, conditions) as answer:
-        rows, keys = answer.fetchone()
-    return int(rows), int(keys)
+    for rows, keys in _fetched(text, snapshots, conditions):
+        return int(rows), int(keys)
+    return 0, 0
 
 
 def count_keys_by(
@@ -180,16 +178,13 @@ def count_keys_by(
 
     A null counts as "" or 0. Also return how many rows were counted, at most `limit`.
     """
-    if not snapshots:
-        return [], 0
     name = f"coalesce({_name(column)}, {_blank(column)})"
     within = f"SELECT {name} AS named, message_key {_source(conditions)} LIMIT {limit:d}"
     text = (
         f"SELECT named, count(DISTINCT message_key) AS keys, sum(count(*)) OVER () FROM ({within})"  # noqa: S608
         f" GROUP BY named ORDER BY keys DESC, named LIMIT {most:d}"
     )
-    with _answer(text, snapshots, conditions) as answer:
-        found = answer.fetchall()
+    found = _fetched(text, snapshots, conditions)
     return [(value, int(keys)) for value, keys, _ in found], int(found[0][2]) if found else 0
 
 
@@ -197,12 +192,18 @@ def distinct_rows(
     snapshots: Snapshots, conditions: Sequence[Condition], columns: Sequence[str], limit: int
 ) -> list[tuple[Any, ...]]:
     """Return the different values that these columns have together, at most `limit` of them."""
-    if not snapshots:
-        return []
     names = ", ".join(_read(column) for column in columns)
     text = f"SELECT DISTINCT {names} {_source(conditions)} LIMIT {limit:d}"
+    return _fetched(text, snapshots, conditions)
+
+
+def _fetched(
+    text: str, snapshots: Snapshots, conditions: Sequence[Condition]
+) -> list[tuple[Any, ...]]:
+    if not snapshots:
+        return []
     with _answer(text, snapshots, conditions) as answer:
-        return [tuple(row) for row in answer.fetchall()]
+        return list(answer.fetchall())
 
 
 def _source(conditions: Sequence[Condition]) -> str:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
-from mqdlq.lake.files import Files, Part, open_parquet, read_batches
+from mqdlq.lake.files import Files, Part, find_row, read_batches
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED, SnapshotManifest
 from mqdlq.lake.storage import checked_id, snapshot_directory
 
@@ -264,15 +264,7 @@ def payload_rows(directory: str) -> Iterator[dict[str, Any]]:
 
 def payload_row(directory: str, browse_seq: int) -> dict[str, Any] | None:
     """Return the stored payload of one message, None if there is none; only its group is read."""
-    for location, digest in Snapshot.at(directory).payload.items():
-        with open_parquet(location, digest) as file:
-            for group in range(file.num_row_groups):
-                numbers = file.read_row_group(group, ["browse_seq"]).column(0).to_pylist()
-                if browse_seq in numbers:
-                    at = numbers.index(browse_seq)
-                    (row,) = file.read_row_group(group).slice(at, 1).to_pylist()
-                    return dict(row)
-    return None
+    return find_row(Snapshot.at(directory).payload, "browse_seq", browse_seq)
 
 
 def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:

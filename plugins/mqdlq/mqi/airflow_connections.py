@@ -87,15 +87,22 @@ def environment_connections(environment: Mapping[str, str]) -> Iterator[AirflowC
         if name.startswith(_VARIABLE):
             conn_id, text = name.removeprefix(_VARIABLE).lower(), environment[name].strip()
             try:
-                found = (_from_json if text.startswith("{") else _from_uri)(conn_id, text)
+                found = _parse(conn_id, text)
             except (ValueError, TypeError, AttributeError):
                 continue
             if found.conn_type == CONNECTION_TYPE:
                 yield found
 
 
-def _from_json(conn_id: str, text: str) -> AirflowConnection:
-    keys = json.loads(text)
+def _parse(conn_id: str, text: str) -> AirflowConnection:
+    if text.startswith("{"):
+        keys = json.loads(text)
+    else:
+        uri = urlsplit(text)
+        query = dict(parse_qsl(uri.query))
+        texts = {"host": uri.hostname, "login": uri.username, "password": uri.password}
+        keys = {name: unquote(value or "") for name, value in texts.items()}
+        keys |= {"conn_type": uri.scheme, "port": uri.port, "extra": query.get("__extra__", query)}
     extra = keys.get("extra") or {}
     return AirflowConnection(
         conn_id,
@@ -105,20 +112,6 @@ def _from_json(conn_id: str, text: str) -> AirflowConnection:
         port=int(keys.get("port") or 0),
         login=keys.get("login") or "",
         password=keys.get("password") or "",
-    )
-
-
-def _from_uri(conn_id: str, text: str) -> AirflowConnection:
-    parts = urlsplit(text)
-    extra = dict(parse_qsl(parts.query))
-    return AirflowConnection(
-        conn_id,
-        parts.scheme,
-        json.loads(extra["__extra__"]) if "__extra__" in extra else extra,
-        host=unquote(parts.hostname or ""),
-        port=parts.port or 0,
-        login=unquote(parts.username or ""),
-        password=unquote(parts.password or ""),
     )
 
 

@@ -122,7 +122,12 @@ _WITHOUT_EFFECT: Final = {
 """Attributes that change how fast a channel is or which entry the client prefers, not where it
 leads nor what it demands of the queue manager."""
 _EMPTY: Final[tuple[Any, ...]] = ("", [], {}, None)
-_WORDS: Final[dict[type, str]] = {dict: "an object", list: "a list", str: "text"}
+_WORDS: Final[dict[type, str]] = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    type(None): "missing",
+}
 _SHOWN: Final = 8
 
 
@@ -216,22 +221,23 @@ def _channels(document: Any) -> Iterator[ClientChannel]:
 
 
 def _channel(entry: Mapping[str, Any], place: str) -> ClientChannel:
-    connection = _typed(entry.get("clientConnection", {}), dict, f"{place}.clientConnection")
-    security = _typed(entry.get("transmissionSecurity", {}), dict, f"{place}.transmissionSecurity")
-    where = f"{place}.clientConnection.connection"
-    listed = _typed(connection.get("connection", []), list, where)
+    connection = _get(entry, "clientConnection", dict, place)
+    security = _get(entry, "transmissionSecurity", dict, place)
+    of_connection, of_security = f"{place}.clientConnection", f"{place}.transmissionSecurity"
+    where = f"{of_connection}.connection"
+    listed = _get(connection, "connection", list, of_connection)
     addresses = tuple(_address(each, f"{where}[{n}]") for n, each in enumerate(listed))
     if not addresses:
         raise ValueError(f"{where} is missing; expected a list with host and port")
-    name = _text(entry, "name", place)
+    name = _get(entry, "name", str, place)
     if not name:
         raise ValueError(f"{place}.name is missing")
     return ClientChannel(
         name,
         addresses,
-        _text(connection, "queueManager", f"{place}.clientConnection"),
-        _text(security, "cipherSpecification", f"{place}.transmissionSecurity"),
-        _text(security, "certificateLabel", f"{place}.transmissionSecurity"),
+        _get(connection, "queueManager", str, of_connection),
+        _get(security, "cipherSpecification", str, of_security),
+        _get(security, "certificateLabel", str, of_security),
         tuple(sorted(set(_attributes(entry)) - _COPIED - _WITHOUT_EFFECT)),
     )
 
@@ -247,7 +253,7 @@ def _attributes(entry: Mapping[str, Any]) -> Iterator[str]:
 
 def _address(value: Any, place: str) -> Address:
     given = _typed(value, dict, place)
-    host = _text(given, "host", place)
+    host = _get(given, "host", str, place)
     port = given.get("port", DEFAULT_PORT)
     if not host:
         raise ValueError(f"{place}.host is missing")
@@ -256,18 +262,13 @@ def _address(value: Any, place: str) -> Address:
     return host, port
 
 
-def _text(given: Mapping[str, Any], key: str, place: str) -> str:
-    return str(_typed(given.get(key, ""), str, f"{place}.{key}"))
+def _get(given: Mapping[str, Any], key: str, kind: type, place: str) -> Any:
+    return _typed(given.get(key, kind()), kind, f"{place}.{key}")
 
 
 def _typed(value: Any, kind: type, place: str) -> Any:
     if not isinstance(value, kind):
-        fault = f"{place} is {_described(value)}, expected {_WORDS[kind]}"
+        found = _WORDS.get(type(value)) or json.dumps(value)
+        fault = f"{place} is {found}, expected {_WORDS[kind]}"
         raise ValueError(fault)  # noqa: TRY004 (of the file, like its syntax)
     return value
-
-
-def _described(value: Any) -> str:
-    if value is None:
-        return "missing"
-    return _WORDS.get(type(value), json.dumps(value))
