@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
-from typing import Final, Self
+from inspect import get_annotations
+from itertools import chain
+from typing import Any, Final, Self
 
 GIVEN_ACTION: Final = "the parameter action"
 """The source of a run's rules if they are one action, given for messages by name."""
@@ -16,15 +18,22 @@ LONGEST_PROPERTY: Final = 4_096
 """The maximum length in bytes of UTF-8 of a message property that is read, from any source."""
 
 
-class InWords(StrEnum):
+class Declared(StrEnum):
+    """An enumeration whose members are declared by a value and each attribute that it annotates."""
+
+    def __new__(cls, value: str, *attributes: Any) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        names = chain.from_iterable(map(get_annotations, reversed(cls.__mro__)))
+        for name, attribute in zip(names, attributes, strict=True):
+            setattr(member, name, attribute)
+        return member
+
+
+class InWords(Declared):
     """An enumeration whose members have words for people beside their values."""
 
     words: str
-
-    def __new__(cls, value: str, words: str = "") -> Self:
-        member = str.__new__(cls, value)
-        member._value_, member.words = value, words
-        return member
 
 
 class MessageClass(StrEnum):

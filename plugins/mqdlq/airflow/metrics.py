@@ -6,8 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from airflow.sdk.configuration import conf
 from airflow.sdk.observability.stats import Stats
@@ -18,7 +17,7 @@ from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import STARTS_MISSED
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Run
-from mqdlq.model import Outcome, Trait
+from mqdlq.model import Declared, Outcome, Trait
 
 if TYPE_CHECKING:
     from mqdlq.reading.report.files import ReportFiles
@@ -40,7 +39,7 @@ QUEUE: Final = ("handler", "qmgr", "queue")
 log = logging.getLogger(__name__)
 
 
-class Metric(StrEnum):
+class Metric(Declared):
     """A metric: its name, kind, unit, labels and meaning.
 
     docs/reference/metrics.md is written from these declarations, and the tests of
@@ -158,20 +157,6 @@ class Metric(StrEnum):
     unit: str
     labels: tuple[str, ...]
     meaning: str
-
-    def __new__(
-        cls,
-        value: str,
-        kind: str = "",
-        unit: str = "",
-        labels: tuple[str, ...] = (),
-        meaning: str = "",
-    ) -> Self:
-        """Make a member of its declaration; a lookup has the name only."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.kind, member.unit, member.labels, member.meaning = kind, unit, labels, meaning
-        return member
 
     @property
     def in_prometheus(self) -> str:

@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Final, Self
+from typing import Final
 
 from mqdlq import directories
 from mqdlq.errors import HandlerError
@@ -20,7 +19,7 @@ from mqdlq.handlers.configuration import check_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import LaterCount, SettledSince, summed
 from mqdlq.ledger.reading.runs import OpenApproval, RunFacts, SeenQueue, SeenRefusal
-from mqdlq.model import DEPARTED, GIVEN_ACTION, Verdict
+from mqdlq.model import DEPARTED, GIVEN_ACTION, InWords, Verdict
 from mqdlq.reading.filters import Query
 from mqdlq.rules import Severity
 from mqdlq.words import count, moment, settled_in_words, span
@@ -125,7 +124,7 @@ REPORT_WITHIN: Final = timedelta(minutes=10)
 """The time from a run's last browse to its report; later, the report is missing."""
 
 
-class QueueState(StrEnum):
+class QueueState(InWords):
     """State of a handler on its queue, in order of need: its words, and its tone.
 
     The tone is "bad", "warn", "unknown" or "good"; only "good" is shown in green.
@@ -149,14 +148,7 @@ class QueueState(StrEnum):
     SETTLED = "settled", "Settled messages only", "good"
     EMPTY = "empty", "Empty", "good"
 
-    words: str
     tone: str
-
-    def __new__(cls, value: str, words: str = "", tone: str = "") -> Self:
-        """Make a member of its declaration; a lookup has the value only."""
-        member = str.__new__(cls, value)
-        member._value_, member.words, member.tone = value, words, tone
-        return member
 
 
 ORDER: Final = {state: rank for rank, state in enumerate(QueueState)}

@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from itertools import islice
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from mqdlq.causes import find_cause
 from mqdlq.constants import MQPER
@@ -27,7 +26,7 @@ from mqdlq.lake.row_search import is_one_of, search_rows
 from mqdlq.lake.snapshots import find_snapshot, read_manifest
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.retention import Hold
-from mqdlq.model import Action, MessageClass, Outcome, PutAuthority, Step
+from mqdlq.model import Action, Declared, MessageClass, Outcome, PutAuthority, Step
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import FoundMessage, Search
 from mqdlq.reading.page_paths import DAG_PREFIX, dag_of
@@ -50,7 +49,7 @@ class ActionError(MqDlqError, ValueError):
         super().__init__("MQDLQ-981", f"{field}: {fault}; expected {expected}")
 
 
-class Verb(StrEnum):
+class Verb(Declared):
     """What to do with the messages: its words, its effect, and whether it can be undone."""
 
     RETRY = (
@@ -93,19 +92,6 @@ class Verb(StrEnum):
     words: str
     effect: str
     undo: str
-
-    def __new__(
-        cls,
-        value: str,
-        action: Action | None = None,
-        words: str = "",
-        effect: str = "",
-        undo: str = "",
-    ) -> Self:
-        member = str.__new__(cls, value)
-        member._value_, member.action = value, action
-        member.words, member.effect, member.undo = words, effect, undo
-        return member
 
     @property
     def moves(self) -> bool:
