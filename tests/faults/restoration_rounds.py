@@ -7,8 +7,7 @@ from dataclasses import replace
 from mqdlq.ledger import Ledger
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
-from mqdlq.stages.restore.copies import settle_open_units
-from mqdlq.stages.restore.restoration import restore
+from mqdlq.stages.restore.restoration import restore, settle_open_units
 from mqdlq.stages.units.interruptions import hold_state_queue
 from tests.faults.rounds import Round
 from tests.faults.targets import bare

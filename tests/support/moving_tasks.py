@@ -14,8 +14,7 @@ from mqdlq.ledger.tables import CopyState
 from mqdlq.model import AttemptState, Outcome, RestorationState
 from mqdlq.reasons import words_of
 from mqdlq.stages.execute import Execution, PassResult, make_pass, settle
-from mqdlq.stages.restore.copies import RestorationResources
-from mqdlq.stages.restore.restoration import restore
+from mqdlq.stages.restore.restoration import RestorationResources, restore
 from tests.support.paths import ROOT
 from tests.support.restorations import attempt_and_count, copy_states, discard, prepare_restoration
 from tests.support.world import World

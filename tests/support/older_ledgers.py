@@ -23,8 +23,7 @@ from mqdlq.ledger import open_ledger
 from mqdlq.ledger.tables import Run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.older_ledger import Missing, require_newest_ledger, take_on
-from mqdlq.stages.restore.copies import RestorationResources
-from mqdlq.stages.restore.restoration import restore
+from mqdlq.stages.restore.restoration import RestorationResources, restore
 from tests.support.restorations import discard, prepare_restoration, restore_and_count
 from tests.support.world import World
 from tests.unit.controls.loops.returning import send_back

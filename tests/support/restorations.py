@@ -11,8 +11,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger.tables import CopyState, Restoration
 from mqdlq.reasons import words_of
-from mqdlq.stages.restore.copies import RestorationResources
-from mqdlq.stages.restore.restoration import restore
+from mqdlq.stages.restore.restoration import RestorationResources, restore
 from mqdlq.stages.restore.selection import begin_restoration
 from tests.support.world import World
 

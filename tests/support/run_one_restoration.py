@@ -9,8 +9,7 @@ from time import sleep
 
 from mqdlq.ledger import open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.stages.restore.copies import RestorationResources
-from mqdlq.stages.restore.restoration import restore
+from mqdlq.stages.restore.restoration import RestorationResources, restore
 
 
 def main(directory: str, name: str, client: str) -> None:

@@ -16,8 +16,8 @@ import mqdlq
 from mqdlq.ledger.tables import CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.reasons import Reason, Why, code_of, words_of
-from mqdlq.stages.restore.copies import explain_no_repeat
 from mqdlq.stages.restore.restoration import RestorationResult
+from mqdlq.stages.restore.selection import explain_no_repeat
 from tests.support.reasons import fields_of, reworded
 
 SOURCES = Path(mqdlq.__file__).parent

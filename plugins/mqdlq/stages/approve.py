@@ -21,7 +21,7 @@ from mqdlq.ledger.tables import Approval, AuditEvent, Run
 from mqdlq.model import Action, AuditKind, Outcome
 from mqdlq.resources import Execution, Log
 from mqdlq.stages.execute import accept_plan
-from mqdlq.stages.execute.settled_messages import UntouchedMessages
+from mqdlq.stages.execute.settlement import UntouchedMessages
 from mqdlq.stages.run_options import WITHOUT_PERSON
 from mqdlq.words import count, name_causes, plan_in_words
 

@@ -80,8 +80,11 @@ class Restore(Stage):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore; returns counts and a short text. Fails where not all of it could be done."""
-        from mqdlq.stages.restore.copies import RestorationResources  # noqa: PLC0415 (Arrow: the same)
-        from mqdlq.stages.restore.restoration import describe_result, restore  # noqa: PLC0415 (the same)
+        from mqdlq.stages.restore.restoration import (  # noqa: PLC0415 (the same)
+            RestorationResources,
+            describe_result,
+            restore,
+        )
 
         name = restoration_id(context)
         with open_ledger() as ledger:

@@ -29,10 +29,12 @@ from mqdlq.plan import TARGET_COLUMNS, decide
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.rules import parse
-from mqdlq.stages.execute.archiving import archive_messages, needs_copy
-from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, read_moved
-from mqdlq.stages.execute.dead_letters import DeadLetterSource
-from mqdlq.stages.execute.interrupted_attempts import settle_interrupted_attempts
+from mqdlq.stages.execute.attempts import (
+    AttemptRecorder,
+    read_moved,
+    settle_interrupted_attempts,
+)
+from mqdlq.stages.execute.dead_letters import DeadLetterSource, archive_messages, needs_copy
 from mqdlq.stages.execute.pending_steps import (
     find_reason_not_to_act,
     lease_until,
@@ -184,12 +186,7 @@ def make_pass(execution: Execution) -> PassResult:
         limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
         booking = AttemptRecorder(
-            execution,
-            plan_id,
-            destinations.explain_failure,
-            controls,
-            number=begun.number,
-            moved=moved,
+            execution, plan_id, destinations, controls, number=begun.number, moved=moved
         )
         rules = Redecision(run, cursor.queue_manager, ledger)
         source = DeadLetterSource(cursor, copies, is_browsed_apart=browsing is not cursor)

@@ -20,13 +20,23 @@ from mqdlq.lake import (
     snapshot_rows,
 )
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables import AcceptedPlan, Run
+from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
+from mqdlq.ledger.tables.runs import AcceptedPlan, Run
 from mqdlq.model import Action, AttemptState, Outcome, PlannedMessage, Step
 from mqdlq.plan import plan_hash
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.rules import treatment_changes
-from mqdlq.stages.execute.attempt_recorder import build_outcome
+
+
+def build_outcome(
+    message_id: int, outcome: Outcome, why: Reason, decided: Step | Attempt | None, at: datetime
+) -> OutcomeFact:
+    """Return the outcome of a message; `decided` is the step or the attempt that led to it."""
+    if decided is None:
+        return OutcomeFact(0, "", "", "", outcome, message_id, why, at)
+    target = decided.target_q, decided.target_q_mgr
+    return OutcomeFact(decided.rule, decided.action.value, *target, outcome, message_id, why, at)
 
 
 def accept_plan(execution: Execution, plan_id: str) -> PlanDescription:

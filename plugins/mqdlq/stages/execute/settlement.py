@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from mqdlq.controls.registry import browsed_length, open_controls
 from mqdlq.controls.repair.changes import describe_changes
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkItem
 from mqdlq.errors import AccountError, ExecutionError
-from mqdlq.lake import read_manifest, snapshot_rows
+from mqdlq.lake import read_manifest, settled_rows, snapshot_rows
+from mqdlq.lake.schema import SETTLED
+from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader
-from mqdlq.ledger.tables import Attempt, OutcomeFact, Sighting, TakenSnapshot
+from mqdlq.ledger.tables.messages import Attempt, Ending, OutcomeFact
+from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, Destination, Disposition, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.client import BLANK_NAME
 from mqdlq.mqi.connect import connect
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
-from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies
-from mqdlq.stages.execute.attempt_recorder import BACKED_OUT, build_outcome
+from mqdlq.stages.execute.dead_letters import needs_copy, read_recorded_copies
 from mqdlq.stages.execute.pending_steps import (
+    build_outcome,
     find_reason_not_to_act,
     lease_until,
     load_work_list,
 )
-from mqdlq.stages.execute.settled_messages import (
-    UntouchedMessages,
-    VanishedMessage,
-    newly_settled,
-)
 from mqdlq.stages.units.destinations import Destinations
+from mqdlq.stages.units.engine import BACKED_OUT
 from mqdlq.words import STATES
 
 SECOND_BROWSE_DELAY_S = 5.0
@@ -60,7 +62,7 @@ def settle(execution: Execution, next_pass_at: datetime | None = None) -> Counte
     sighting = settlement.find_present_messages()
     is_booked = bool(ledger.settled.outcomes(run.run_id))
     missing = [] if is_booked else settlement.untouched.find_missing(run, ledger)
-    settlement.gather_facts(missing)
+    settlement.gather_facts([message_id for message_id, _ in missing])
     ledger.outcomes.add(run.run_id, settlement.explain_outcomes())
     settlement.book_untouched(missing)
     settlement.record_settled()
@@ -112,13 +114,7 @@ def _check_account(execution: Execution, messages: int, sighting: Sighting) -> C
 
 
 class _Settlement:
-    """The messages of a run, where the last browse found them, and what else is known of them.
-
-    `departed_elsewhere` and `being_moved` name the other run by message id. `readers` counts the
-    handles that had the queue open for input around the last browse. `has_lost_time` says that the
-    ledger was restored from an older copy since the run began. `blocked` has the reasons why
-    destinations accept no puts, if the handler holds attempts then.
-    """
+    """The messages of a run, where the last browse found them, and what else is known of them."""
 
     def __init__(self, execution: Execution) -> None:
         run, ledger = execution.run, execution.ledger
@@ -128,11 +124,11 @@ class _Settlement:
         self._work = load_work_list(run, ledger, execution.lake_root)
         self.untouched = UntouchedMessages(location, run.named)
         self._controls = open_controls(execution)
-        self._readers = 0
-        self._departed_elsewhere: Mapping[int, str] = {}
-        self._being_moved: Mapping[int, str] = {}
-        self._has_lost_time = False
-        self._blocked: Mapping[Destination | None, int] = {}
+        self._readers = 0  # handles that had the queue open for input around the last browse
+        self._departed_elsewhere: Mapping[int, str] = {}  # the other run by message id
+        self._being_moved: Mapping[int, str] = {}  # the same
+        self._has_lost_time = False  # an older ledger was taken on since the run began
+        self._blocked: Mapping[Destination | None, int] = {}  # reasons, if the handler holds then
         self._reason_not_to_act: Reason | None = None
         self._at = self.snapshot.taken_at
 
@@ -142,9 +138,8 @@ class _Settlement:
         If there was nothing to do, the snapshot itself was the last browse.
         """
         snapshot, earlier = self.snapshot, self._ledger.accounts.of_run(self._run.run_id)
-        no_full_rows = read_manifest(snapshot.location).full == 0
         has_plan = self._ledger.plans.of_run(self._run.run_id) is not None
-        if no_full_rows and not has_plan and earlier is None:
+        if not (has_plan or earlier or read_manifest(snapshot.location).full):
             self.untouched.mark_all_seen()
             return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at)
         sighting = self._browse_once()
@@ -189,15 +184,13 @@ class _Settlement:
             met.total(), met["seen"], met["returned"], met["arrived"], execution.clock()
         )
 
-    def gather_facts(self, missing: Sequence[VanishedMessage]) -> None:
+    def gather_facts(self, missing: Sequence[int]) -> None:
         """Find out what other runs did with the messages, and what keeps this run from acting."""
         run, ledger = self._run, self._ledger
         # Intended moves are read first: a move confirmed in between then shows as departed.
         intended = ledger.attempts.intended(run.queue_manager, run.queue)
         self._being_moved = {attempt.message_id: attempt.run_id for attempt in intended}
-        self._departed_elsewhere = ledger.messages.departed_elsewhere(
-            run.run_id, [one.message_id for one in missing]
-        )
+        self._departed_elsewhere = ledger.messages.departed_elsewhere(run.run_id, missing)
         self._work.mark_moved_elsewhere(self._departed_elsewhere)
         self._has_lost_time = ledger.epochs.lost_since(run.started_at) is not None
         if run.hold_while_blocked:
@@ -209,7 +202,7 @@ class _Settlement:
         self._at = self._execution.clock()
         self._controls.hold_all(self._work)
 
-    def book_untouched(self, missing: Sequence[VanishedMessage]) -> None:
+    def book_untouched(self, missing: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         """Record the messages with which the run did nothing, once, by count.
 
         A settled message that the browse did not meet is recorded individually, and belongs to the
@@ -218,14 +211,15 @@ class _Settlement:
         if self._ledger.settled.outcomes(self._run.run_id):
             return
         booked = self._ledger.outcomes.of_run(self._run.run_id) if missing else {}
-        vanished = []
-        for one in missing:
-            if one.message_id not in booked:
-                explained = self._explain_vanished_message(one.message_id, one.expires_at)
-                fact = build_outcome(one.message_id, *explained, None, self._at)
-                vanished.append((one.browse_seq, one.settled.outcome.disposition, fact))
-        counts = self.untouched.count_settled() - Counter(one.settled for one in missing)
-        self._ledger.settled.book(self._run.run_id, counts, vanished, self._at)
+        counts, vanished = self.untouched.count_settled(), []
+        for message_id, row in missing:
+            ending = _read_ending(row)
+            counts[ending] -= 1
+            if message_id not in booked:
+                explained = self._explain_vanished_message(message_id, row["expires_at"])
+                fact = build_outcome(message_id, *explained, None, self._at)
+                vanished.append((row["browse_seq"], ending.outcome.disposition, fact))
+        self._ledger.settled.book(self._run.run_id, +counts, vanished, self._at)
 
     def record_settled(self) -> None:
         run, ledger = self._run, self._ledger
@@ -233,7 +227,7 @@ class _Settlement:
             return
         listed = ledger.messages.listed(run.run_id)
         booked = BrowseOrderReader((one.browse_seq, one.outcome) for one in listed)
-        found = newly_settled(self._work.items, booked, run)
+        found = _find_newly_settled(self._work.items, booked, run)
         ledger.settled.record(run.run_id, self.snapshot.snapshot_id, found)
 
     def explain_outcomes(self) -> Iterator[OutcomeFact]:
@@ -403,3 +397,114 @@ def _explain_attempt(attempt: Attempt | None, advice: ExplainFailure) -> Reason:
 def _find_destination(item: WorkItem) -> Destination | None:
     step = item.step
     return (step.target_q, step.target_q_mgr) if step and step.target_q else None
+
+
+# The messages of a run's snapshot that need no row in the ledger.
+
+_KEYS_AT_ONCE = 500
+
+
+class UntouchedMessages:
+    """Messages of a run's snapshot with which the run does nothing, and that have no own row.
+
+    These are the messages with compact rows, which earlier runs have settled; each keeps its
+    earlier outcome if a browse meets it. In a run for named messages they are all others: other
+    runs may move these in the meantime, so a browse need not meet them. A browse recognises the
+    messages by their keys. Messages with equal keys are counted, since they are indistinguishable.
+    """
+
+    def __init__(self, location: str, named: Collection[bytes] = ()) -> None:
+        self._rows: pa.Table | None = None  # None for messages that a run does not name
+        if named:
+            self._keys = [key for key in read_all_keys(location) if key not in named]
+        else:
+            batches = list(settled_rows(location))
+            self._rows = pa.Table.from_batches(batches) if batches else SETTLED.empty_table()
+            self._keys = self._rows["message_key"].to_pylist()
+        self._not_yet_seen: Counter[bytes] = Counter()
+        self.start_browse()
+
+    def start_browse(self) -> None:
+        self._not_yet_seen = Counter(self._keys)
+
+    def recognize(self, key: bytes) -> bool:
+        """Return whether a browsed message is one of these, and count it as seen."""
+        if self._not_yet_seen.get(key, 0) <= 0:
+            return False
+        self._not_yet_seen[key] -= 1
+        return True
+
+    def mark_all_seen(self) -> None:
+        self._not_yet_seen.clear()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last browse met all messages that it had to meet."""
+        return self._rows is None or not +self._not_yet_seen
+
+    def count_settled(self) -> Counter[Ending]:
+        if self._rows is None:
+            return Counter({Ending(0, "", "", "", Outcome.NOT_SELECTED): len(self._keys)})
+        names = ["outcome", "rule", "action", "target_q", "target_q_mgr"]
+        counted = self._rows.select(names).group_by(names).aggregate([([], "count_all")])
+        return Counter({_read_ending(row): row["count_all"] for row in counted.to_pylist()})
+
+    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[int, dict[str, Any]]]:
+        """Return the settled messages that the last browse did not meet: their ids and rows."""
+        if self._rows is None or self.is_complete:
+            return []
+        waiting = +self._not_yet_seen
+        keys = list(waiting)
+        wanted = pc.is_in(self._rows["message_key"], pa.array(keys, pa.binary()))
+        ids: dict[tuple[bytes, int], int] = {}
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            ids |= ledger.messages.ids(run, keys[start : start + _KEYS_AT_ONCE])
+        found = []
+        for row in reversed(self._rows.filter(wanted).to_pylist()):
+            key = row["message_key"]
+            if waiting[key] > 0:  # of equal messages, the last are missing
+                waiting[key] -= 1
+                found.append((ids[key, row["occurrence"]], row))
+        return found
+
+
+def _find_newly_settled(
+    items: Iterable[WorkItem], outcomes: BrowseOrderReader[OutcomeFact | None], run: Run
+) -> Iterator[tuple[int, bool, Ending]]:
+    """Yield the messages that later runs may skip while the rules stay the same.
+
+    They are (message_id, whether only for runs that carry attempts on, ending).
+
+    A message may have been tried before it reached an IGNORE or exhausted its rules. A run that
+    counts attempts from zero tries such a message again.
+    """
+    for item in items:
+        fact = next(iter(outcomes.rows_for(item.message.browse_seq)), None)
+        if fact is None or item.is_in_doubt:
+            continue
+        needs_carry = fact.outcome is Outcome.EXHAUSTED
+        if fact.outcome is Outcome.LEFT_BY_RULE:
+            needs_carry = item.steps[0].action is not Action.IGNORE
+        elif fact.outcome.disposition is Disposition.PLANNED and not needs_carry:
+            continue
+        if run.carry_attempts or not needs_carry:
+            settled = Ending(fact.rule, fact.action, fact.target_q, fact.target_q_mgr, fact.outcome)
+            yield item.message.message_id, needs_carry, settled
+
+
+def read_message_keys(location: str) -> Iterator[bytes]:
+    """Yield the message keys of a snapshot's full rows, in browse order."""
+    return (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
+
+
+def read_all_keys(location: str) -> Iterator[bytes]:
+    """Yield the message keys of a snapshot's full rows, then those of its compact rows."""
+    yield from read_message_keys(location)
+    for batch in settled_rows(location, ["message_key"]):
+        yield from batch.column("message_key").to_pylist()
+
+
+def _read_ending(row: Mapping[str, Any]) -> Ending:
+    return Ending(
+        row["rule"], row["action"], row["target_q"], row["target_q_mgr"], Outcome(row["outcome"])
+    )

@@ -1,4 +1,4 @@
-"""List the copies in the archive, and select those that a person asks to restore."""
+"""Read archived copies, say which of them must not be restored, list them, and select them."""
 
 from __future__ import annotations
 
@@ -8,32 +8,162 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any
+from itertools import groupby
 
+from mqdlq import headers
 from mqdlq.constants import reason_text
-from mqdlq.errors import MalformedHeaderError, RestoreError
+from mqdlq.errors import LakeError, MalformedHeaderError, RestoreError
 from mqdlq.handlers import Handler
-from mqdlq.headers import MessageDescriptor
-from mqdlq.lake.archive import Copy
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2
+from mqdlq.headers.chain import ChainedHeader
+from mqdlq.lake.archive import Copy, read_copies
+from mqdlq.lake.files import MissingFileError
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
-from mqdlq.ledger.tables import CopyState, Restoration
-from mqdlq.model import RestorationState
+from mqdlq.ledger.tables.messages import CopyId, CopyState, Restoration
+from mqdlq.ledger.tables.retention import Epoch
+from mqdlq.model import AttemptState, RestorationState
 from mqdlq.reasons import Reason, Why
 from mqdlq.rules import RulesError, parse
-from mqdlq.stages.restore.copies import (
-    explain_lost_time,
-    explain_provisional_copy,
-    explain_pruned_copy,
-    explain_repaired_delivery,
-    read_archived_copies,
-)
-from mqdlq.stages.restore.putting import decode_copied_header
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.words import moment, place
 
 EXPIRY_UNITS_PER_SECOND = 10
 """MQMD.Expiry counts tenths of a second."""
+
+ReadCopy = tuple[ArchivedCopy, Copy | Reason]
+"""A copy and its content, or why its content is missing or unreliable."""
+
+
+def read_archived_copies(copies: Sequence[ArchivedCopy]) -> Iterator[ReadCopy]:
+    """Yield the copies with their content, file by file, in the order of their original queue.
+
+    The digest of each copy is computed and compared. A copy that was pruned, or is missing,
+    unreadable or altered, is yielded with the reason; missing copies of a file come last.
+    """
+    for location, group in groupby(copies, key=lambda copy: copy.location):
+        rest = {}
+        for copy in group:
+            if why := explain_pruned_copy(copy):
+                yield copy, why
+            else:
+                rest[copy.message_id] = copy
+        if rest:
+            yield from _read_file(location, rest)
+
+
+def _read_file(location: str, wanted: dict[int, ArchivedCopy]) -> Iterator[ReadCopy]:
+    problem = Why.COPY_NOT_IN_FILE(location=location)
+    try:
+        for content in read_copies(location):
+            copy = wanted.pop(content.message_id, None)
+            if copy is not None:
+                is_intact = content.digest == copy.digest
+                yield copy, content if is_intact else Why.COPY_ALTERED(location=copy.location)
+    except MissingFileError:
+        problem = Why.COPY_FILE_MISSING(location=location)
+    except LakeError as error:
+        problem = Why.COPY_UNREADABLE(error=error.text)
+    for copy in wanted.values():
+        yield copy, problem
+
+
+def explain_pruned_copy(copy: ArchivedCopy) -> Reason | None:
+    if copy.pruned_at is None:
+        return None
+    return Why.COPY_PRUNED(at=copy.pruned_at, policy=copy.pruned_by, handler=copy.handler)
+
+
+def _explain_provisional_copy(copy: ArchivedCopy) -> Reason | None:
+    """Return why the message of a copy may still be on its queue, or None."""
+    if not copy.is_provisional:
+        return None
+    is_repaired = copy.repair is not None
+    if copy.move is AttemptState.INTENDED:
+        return Why.MOVE_NOT_SETTLED(is_repaired=is_repaired, queue=copy.queue)
+    if copy.move is AttemptState.UNKNOWN:
+        return Why.MOVE_UNKNOWN(is_repaired=is_repaired, queue=copy.queue)
+    return Why.MOVE_NOT_MADE(run_id=copy.run_id, is_repaired=is_repaired, queue=copy.queue)
+
+
+def _explain_repaired_delivery(copy: ArchivedCopy) -> Reason | None:
+    if copy.repair is None or copy.is_provisional or copy.moved_at is None:
+        return None
+    where = place(copy.repair.target_q, copy.repair.target_q_mgr)
+    return Why.DELIVERED_TO(place=where, at=copy.moved_at, run_id=copy.run_id)
+
+
+def explain_no_repeat(by: Restoration, state: CopyState) -> Reason:
+    where, name = place(by.to_queue, by.to_queue_manager), by.restoration_id
+    if state.state is RestorationState.RESTORED:
+        return Why.RESTORED_BEFORE(place=where, at=state.at, restoration_id=name)
+    if state.state is RestorationState.UNKNOWN:
+        return Why.PERHAPS_RESTORED_BEFORE(restoration_id=name, place=where)
+    return Why.BEING_RESTORED(restoration_id=name, place=where)
+
+
+def _explain_lost_time(copy: ArchivedCopy, taken_on: Epoch | None) -> Reason | None:
+    """Return why nobody knows whether a copy was put in a time that the ledger lost, or None."""
+    if taken_on is None or copy.at > taken_on.began_at:
+        return None
+    return Why.RESTORATION_LOST(at=taken_on.began_at)
+
+
+def find_refusals(
+    copies: Sequence[ArchivedCopy], restoration: Restoration, ledger: Ledger
+) -> dict[CopyId, Reason]:
+    """Return why the ledger refuses copies.
+
+    If the restoration says again, a copy is put although its message was restored before, delivered
+    repaired, or perhaps put in the time that an older ledger lost. Until it was asked for again, a
+    restoration from before that loss puts nothing.
+    """
+    others = ledger.restorations.put_by_others(
+        restoration.restoration_id, [copy.key for copy in copies]
+    )
+    taken_on = ledger.epochs.taken_on()
+    is_lost = taken_on is not None and restoration.started_at < taken_on.began_at
+    found = {}
+    for copy in copies:
+        why = explain_pruned_copy(copy) or _explain_provisional_copy(copy)
+        if not why and (is_lost or not restoration.again):
+            if copy.key in others:
+                why = explain_no_repeat(*others[copy.key])
+            elif delivered := _explain_repaired_delivery(copy):
+                why = Why.REPAIRED_BEFORE(delivered=delivered)
+            else:
+                why = _explain_lost_time(copy, taken_on)
+        if why:
+            found[copy.key] = why
+    return found
+
+
+def decode_copied_header(copy: Copy) -> DeadLetterHeader:
+    """Return the MQDLH of a copy; raises MalformedHeaderError if it has none."""
+    _, offset, encoding, ccsid = locate_header(copy)
+    return DeadLetterHeader.decode(copy.body[offset:], encoding=encoding, ccsid=ccsid)
+
+
+def locate_header(
+    copy: Copy,
+) -> tuple[tuple[RulesHeader2, ChainedHeader] | None, int, int, int]:
+    """Return the MQRFH2 before the MQDLH, and the offset, Encoding and CCSID of the MQDLH.
+
+    A copy of a message with properties begins with an MQRFH2 that holds them (see `mqi.browse`).
+    """
+    md = MessageDescriptor.decode(copy.descriptor)
+    encoding, ccsid = md.encoding, md.coded_char_set_id
+    chain = headers.walk(
+        copy.body, len(copy.body), encoding=encoding, ccsid=ccsid, format=md.format
+    )
+    preceding, offset = None, 0
+    for header in chain.headers:
+        if not isinstance(header.record, RulesHeader2):
+            break
+        preceding, offset = (header.record, header), header.offset + header.length
+        encoding = header.record.encoding
+        ccsid = headers.following_ccsid(header.record.coded_char_set_id, header.ccsid)
+    return preceding, offset, encoding, ccsid
 
 
 class Restorability(StrEnum):
@@ -48,15 +178,14 @@ class Restorability(StrEnum):
     UNUSABLE = "unusable"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ListedCopy:
     """A copy with the facts that `mqdlq restore list` shows.
 
-    `reason` and the destination are from its MQDLH. `length` is the length in bytes of its body
-    with its properties. `expiry_s` is its remaining Expiry in seconds at the time of archiving,
-    None for unlimited. All of these are None or "" if the copy cannot be read; the MQDLH's are None
-    or "" if it has no valid one. `why` says what prevents a restoration, or where the copy was put
-    before.
+    `why` says what prevents a restoration, or where the copy was put before. `length` is the length
+    in bytes of its body with its properties, `expiry_s` its remaining Expiry in seconds at the time
+    of archiving, None for unlimited. `reason` and the destination are from its MQDLH. What cannot
+    be read is None or "".
     """
 
     copy: ArchivedCopy
@@ -87,7 +216,7 @@ def sort_newest_first(copies: Sequence[ArchivedCopy]) -> list[ArchivedCopy]:
 
 
 def list_copies(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[ListedCopy]:
-    """Yield the facts about copies, file by file; each copy is read and its digest is checked."""
+    """Yield the facts about copies, file by file; each copy is read, and its digest is checked."""
     put = ledger.restorations.put_by_others("", [copy.key for copy in copies])
     taken_on = ledger.epochs.taken_on()
 
@@ -104,17 +233,21 @@ def list_copies(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[List
         by, lines = put.get(copy.key), lines_of(copy.run_id)
         problem = None if isinstance(content, Copy) else content
         restorability, why = _find_restorability(copy, by, problem)
-        if restorability is Restorability.RESTORED and explain_lost_time(copy, taken_on):
+        if restorability is Restorability.RESTORED and _explain_lost_time(copy, taken_on):
             restorability, why = Restorability.DOUBTFUL, Why.RESTORED_IN_LOST_TIME()
-        yield ListedCopy(
-            copy,
-            restorability,
-            why,
-            lines[copy.rule - 1] if 0 < copy.rule <= len(lines) else 0,
-            **(_read_fields(content) if isinstance(content, Copy) else {}),
-            restored_at=by[1].at if by else None,
-            restoration_id=by[0].restoration_id if by else "",
-        )
+        line = lines[copy.rule - 1] if 0 < copy.rule <= len(lines) else 0
+        listed = ListedCopy(copy, restorability, why, line)
+        if by:
+            listed.restoration_id, listed.restored_at = by[0].restoration_id, by[1].at
+        if isinstance(content, Copy):
+            expiry = MessageDescriptor.decode(content.descriptor).expiry
+            listed.length = len(content.body)
+            listed.expiry_s = expiry / EXPIRY_UNITS_PER_SECOND if expiry >= 0 else None
+            with suppress(MalformedHeaderError):
+                header = decode_copied_header(content)
+                listed.reason, listed.dest_q = header.reason, header.dest_q_name
+                listed.dest_q_mgr = header.dest_q_mgr_name
+        yield listed
 
 
 def _find_restorability(
@@ -122,7 +255,7 @@ def _find_restorability(
 ) -> tuple[Restorability, Reason | None]:
     if pruned := explain_pruned_copy(copy):
         return Restorability.PRUNED, pruned
-    if provisional := explain_provisional_copy(copy):
+    if provisional := _explain_provisional_copy(copy):
         return Restorability.PROVISIONAL, provisional
     if by is not None:
         restoration, state = by
@@ -133,37 +266,11 @@ def _find_restorability(
         return Restorability.DOUBTFUL, Why.PERHAPS_RESTORED_TO(place=where, restoration_id=name)
     if problem:
         return Restorability.UNUSABLE, problem
-    delivered = explain_repaired_delivery(copy)
+    delivered = _explain_repaired_delivery(copy)
     return (Restorability.REPAIRED if delivered else Restorability.RESTORED), delivered
 
 
-def _read_fields(content: Copy) -> dict[str, Any]:
-    expiry = MessageDescriptor.decode(content.descriptor).expiry
-    found: dict[str, Any] = {
-        "length": len(content.body),
-        "expiry_s": expiry / EXPIRY_UNITS_PER_SECOND if expiry >= 0 else None,
-    }
-    with suppress(MalformedHeaderError):
-        header = decode_copied_header(content)
-        found["reason"] = header.reason
-        found["dest_q"], found["dest_q_mgr"] = header.dest_q_name, header.dest_q_mgr_name
-    return found
-
-
 # Select the archived copies that a person asks for, and record the restoration.
-
-
-_REQUESTED = (
-    "handler",
-    "run_id",
-    "message_keys",
-    "reason",
-    "to_queue_manager",
-    "header",
-    "again",
-    "dry_run",
-)
-"""What a person asks for, without the queue, which the selected copies may give."""
 
 
 def begin_restoration(asked: Restoration, handler: Handler, *, ledger: Ledger) -> Restoration:
@@ -173,14 +280,23 @@ def begin_restoration(asked: Restoration, handler: Handler, *, ledger: Ledger) -
     Raises RestoreError if the request selects nothing or cannot be carried out, and
     MessageKeyError.
     """
-    asked = _with_whole_keys(asked, ledger)
     recorded = ledger.restorations.get(asked.restoration_id)
     if recorded is None:
         wanted, copies = select(asked, handler, ledger=ledger)
         ledger.restorations.record(wanted, copies)
         return wanted
-    is_same = all(getattr(recorded, name) == getattr(asked, name) for name in _REQUESTED)
-    if not is_same or recorded.to_queue != (asked.to_queue or recorded.queue):
+    # The request, but for who asked when, and with the queues that the selected copies gave it.
+    same = replace(
+        _with_whole_keys(asked, ledger),
+        who=recorded.who,
+        why=recorded.why,
+        started_at=recorded.started_at,
+        state_queue=recorded.state_queue,
+        queue_manager=recorded.queue_manager,
+        queue=recorded.queue,
+        to_queue=asked.to_queue or recorded.queue,
+    )
+    if same != recorded:
         raise RestoreError(
             "MQDLQ-711",
             f"restoration {asked.restoration_id} is in the ledger with another selection or target,"
@@ -194,8 +310,7 @@ def select(
 ) -> tuple[Restoration, list[ArchivedCopy]]:
     """Return a requested restoration with its queues, and its copies; nothing is recorded.
 
-    Raises RestoreError if the request selects nothing or cannot be carried out, and
-    MessageKeyError.
+    Raises what `begin_restoration` raises.
     """
     asked = _with_whole_keys(asked, ledger)
     if handler.require_reason and not (asked.why or asked.dry_run):
@@ -232,9 +347,7 @@ def _select_copies(request: Restoration, ledger: Ledger) -> list[ArchivedCopy]:
             " by mistake; name one of them",
         )
     found = ledger.archive.copies(
-        handler=request.handler,
-        run_id=request.run_id,
-        message_keys=request.message_keys,
+        handler=request.handler, run_id=request.run_id, message_keys=request.message_keys
     )
     if (pruned := ledger.prunes.pruned_run(request.run_id)) is not None:
         raise RestoreError(
@@ -291,14 +404,9 @@ def _keep_reason(found: list[ArchivedCopy], reason: int) -> list[ArchivedCopy]:
         return found
     kept = set()
     for copy, content in read_archived_copies(found):
-        is_wanted = True
-        if isinstance(content, Copy):
-            try:
-                is_wanted = decode_copied_header(content).reason == reason
-            except MalformedHeaderError:
-                is_wanted = False
-        if is_wanted:
-            kept.add(copy.key)
+        with suppress(MalformedHeaderError):
+            if isinstance(content, Reason) or decode_copied_header(content).reason == reason:
+                kept.add(copy.key)
     if not kept:
         raise RestoreError(
             "MQDLQ-705",

@@ -1,16 +1,15 @@
-"""Hold a state queue exclusively, and settle the units that an interruption left open."""
+"""Hold a state queue exclusively."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from typing import Protocol, TypeVar
 
 from mqdlq.errors import AnotherExecutorError
 from mqdlq.ledger import Ledger
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.mqi.state_queue import Marker, Markers, open_state_queue
+from mqdlq.mqi.state_queue import Markers, open_state_queue
 from mqdlq.resources import Resources
 
 HOLD_TIMEOUT = timedelta(minutes=5)
@@ -61,42 +60,3 @@ def _describe_holder(ledger: Ledger, queue_manager: str, state_queue: str) -> st
         f"by this ledger it is run {other.run_id} of handler {other.handler} on queue"
         f" {other.queue}, whose last pass began at {began:%Y-%m-%d %H:%M:%S} UTC"
     )
-
-
-# Settle the units of work that an interruption left open.
-
-T = TypeVar("T")
-
-
-class OpenMoves(Protocol[T]):
-    """The moves recorded as intended or unknown; `standing` are the markers on the state queue."""
-
-    def confirm(self, standing: Sequence[Marker]) -> None:
-        """Record as committed the moves whose unit has a marker."""
-
-    def back_out(self, standing: Sequence[Marker]) -> list[T]:
-        """Record the moves of units that were provably backed out; return the undecided moves."""
-
-    def mark_unknown(self, moves: Sequence[T]) -> None:
-        """Record moves as unknown."""
-
-
-def settle_open_moves(
-    moves: OpenMoves[T], markers: Markers, resources: Resources, patience: timedelta
-) -> list[Marker]:
-    """Settle the moves that earlier attempts left open; return the markers on the state queue.
-
-    A marker exists if and only if its unit committed. Whether a missing marker proves a backout
-    depends on the moves. Moves that stay undecided for `patience` are recorded as unknown.
-    """
-    deadline = resources.clock() + patience
-    while True:
-        standing = markers.markers()
-        moves.confirm(standing)
-        rest = moves.back_out(standing)
-        if not rest:
-            return standing
-        if resources.clock() >= deadline:
-            moves.mark_unknown(rest)
-            return standing
-        resources.sleep(1.0)

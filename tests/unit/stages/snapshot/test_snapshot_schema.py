@@ -13,7 +13,7 @@ from mqdlq.directories import PROJECT
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
 from mqdlq.ledger.tables import Ending
 from mqdlq.model import Outcome
-from mqdlq.stages.execute.settled_messages import UntouchedMessages
+from mqdlq.stages.execute.settlement import UntouchedMessages
 from tests.support.world import World
 
 VERSION_1 = PROJECT / "tests" / "corpus" / "snapshots" / "version-1"
