@@ -32,7 +32,15 @@ def answer_trigger() -> AnswerTrigger:
 
 
 def depth_trigger() -> DepthTrigger:
-    wait = WaitForMessages("mq", "", "DLQ", 0, "night", None, "", None, "", None)
+    wait = WaitForMessages(
+        conn_id="mq",
+        queue_manager="",
+        queue="DLQ",
+        handler="night",
+        rules=None,
+        rules_digest="",
+        until=None,
+    )
     return DepthTrigger(wait=asdict(wait), poll_s=0.01)
 
 

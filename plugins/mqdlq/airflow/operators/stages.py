@@ -37,8 +37,6 @@ from mqdlq.reading.page_paths import Paths
 from mqdlq.stages.sense.inspect_queue import (
     FAILURE_DELAY,
     Decision,
-    EarlierWait,
-    Pause,
     SenseResources,
     WaitForMessages,
     WaitForQueueManager,
@@ -84,7 +82,7 @@ class Sense(Stage):
     def execute(self, context: Context) -> None:
         """Look for the first time; a continuous run that cannot begin looks twice."""
         try:
-            self._look(context, EarlierWait())
+            self._look(context)
         except MqDlqError as error:
             if in_the_foreground():
                 raise
@@ -99,12 +97,12 @@ class Sense(Stage):
     def look_once_more(self, context: Context, event: dict[str, Any]) -> None:
         """Look again at files and queue; a remaining fault fails the run."""
         del event
-        self._look(context, EarlierWait())
+        self._look(context)
 
     def look_again(self, context: Context, event: dict[str, Any]) -> None:
         """Look again after a wait for the queue manager, which ends at the event's time."""
         until = datetime.fromisoformat(event["until"])
-        self._look(context, EarlierWait(event=event.get("waited"), patience=until))
+        self._look(context, event.get("waited"), until)
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Look again after the wait, with the current rules; continue to wait if it is early.
@@ -113,9 +111,14 @@ class Sense(Stage):
         """
         if event["why"] == RULES_CHANGED:
             progress.info("the rules have changed while this run waited; the run reads them again")
-        self._look(context, EarlierWait(event=event))
+        self._look(context, event)
 
-    def _look(self, context: Context, waited: EarlierWait) -> None:
+    def _look(
+        self,
+        context: Context,
+        event: dict[str, Any] | None = None,
+        patience: datetime | None = None,
+    ) -> None:
         handler = self.configuration()
 
         def awaits_approval(dag_run_id: str) -> bool:
@@ -146,7 +149,8 @@ class Sense(Stage):
                         full_snapshot=bool(context["params"].get("full_snapshot")),
                         is_watched=in_the_foreground(),
                     ),
-                    waited,
+                    event,
+                    patience,
                 )
             )
 
@@ -162,8 +166,8 @@ class Sense(Stage):
             case WaitForQueueManager():
                 answer = AnswerTrigger(wait=asdict(step), poll_s=POLL_S)
                 self.defer(trigger=answer, method_name="look_again")
-            case Pause(until):
-                self.defer(trigger=RetryTrigger(until, {}), method_name="look_once_more")
+            case datetime():
+                self.defer(trigger=RetryTrigger(step, {}), method_name="look_once_more")
 
 
 class Snapshot(Stage):

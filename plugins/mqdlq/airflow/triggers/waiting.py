@@ -24,7 +24,7 @@ from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.stages.sense.inspect_queue import WaitForMessages, WaitForQueueManager
 from mqdlq.stages.sense.start_run import select_queue_manager
-from mqdlq.stages.sense.work_detection import RulesWatch, Watch
+from mqdlq.stages.sense.work_detection import RulesWatch
 
 
 class RetryTrigger(BaseTrigger):
@@ -194,7 +194,6 @@ class DepthTrigger(WaitTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         wait = self.wait
-        watch = Watch(wait.known, wait.due_at, wait.due_why)
         rules = RulesWatch(wait.handler, wait.rules, wait.rules_digest, self.directory)
         settings = await settings_for(wait.conn_id, wait.queue_manager)
         depth, why, failures = 0, "", 0
@@ -213,7 +212,7 @@ class DepthTrigger(WaitTrigger):
                             if failures:
                                 log.info("%s answers again", self._who())
                             pause, failures = self.poll_s, 0
-                            why = watch.find_work(depth, utc_now())
+                            why = wait.find_work(depth, utc_now())
                     except QueueManagerError as error:
                         failures += 1
                         pause = back_off(error, failures, self.poll_s, wait.conn_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import PurePath
 from typing import Any, Final
@@ -35,26 +35,21 @@ FAILURE_DELAY: Final = timedelta(minutes=1)
 """How long a run with schedule @continuous delays its failure: Airflow starts the next at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitForMessages:
-    """Wait until the depth changes, the rules change, or a moment comes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForMessages(Watch):
+    """Wait until the watched depth changes, the rules change, something is due, or until `until`.
 
-    `known` messages are settled and no work. `rules` is the table that the run names, None for the
-    handler's own; `rules_digest` is the digest of the rules read, "" if they are fixed for the run.
-    `due_at` is when something is due for the settled messages, `due_why` says what is due; `until`
-    is the end of the wait, None for never. Both times are aware. `event_queue` is browsed for depth
-    events of the queue, unless it is "".
+    `rules` is the table that the run names, None for the handler's own; `rules_digest` is the
+    digest of the rules read, "" if they are fixed for the run. `until` is aware, None for never.
+    `event_queue` is browsed for depth events of the queue, unless it is "".
     """
 
     conn_id: str
     queue_manager: str
     queue: str
-    known: int
     handler: str
     rules: str | None
     rules_digest: str
-    due_at: datetime | None
-    due_why: str
     until: datetime | None
     event_queue: str = ""
 
@@ -72,48 +67,13 @@ class WaitForQueueManager:
     waited: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Do nothing until a moment (aware), then inspect the queue again."""
-
-    until: datetime
-
-
-Decision = Look | QueueManagerError | WaitForMessages | WaitForQueueManager | Pause
+Decision = Look | QueueManagerError | WaitForMessages | WaitForQueueManager | datetime
 """What a run does after an inspection.
 
 A `Look` ends the wait: the run begins if it `is_work`, and otherwise has nothing to do; its depth
 counts messages, or a backfill's snapshots. With an error the run has waited for its queue manager
-up to the limit, and fails.
+up to the limit, and fails. Until a moment (aware) it does nothing, and then inspects again.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierWait:
-    """The waits of a run before an inspection; empty before the first one.
-
-    `event` is the event of its wait for messages, `patience` the end of its wait for the queue
-    manager. If `is_last`, the run does not wait after an error.
-    """
-
-    event: Mapping[str, Any] | None = None
-    patience: datetime | None = None
-    is_last: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFacts:
-    """The result of an inspection: the state of the run's queue, and what counts as work.
-
-    `is_recorded` says that the run has begun before. `interrupted_at` is when the last run of a
-    handler with schedule @continuous found work without settling its account afterwards.
-    """
-
-    run: Run
-    look: Look
-    watch: Watch
-    is_recorded: bool = False
-    interrupted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,21 +102,33 @@ class SenseResources(Resources):
         return (moment - self.clock()).total_seconds() if moment else math.inf
 
 
-def inspect_queue(sensing: SenseResources, waited: EarlierWait | None = None) -> Decision:
+def inspect_queue(
+    sensing: SenseResources,
+    event: Mapping[str, Any] | None = None,
+    patience: datetime | None = None,
+) -> Decision:
     """Inspect the run's queue; record the run and the inspection when the wait is over.
 
-    A backfill looks for the snapshots of its window instead. A second call finds the run as
-    recorded, with the rules of the first call. Raises what `prepare_run` raises, and
+    `event` is that of an earlier wait for messages, `patience` the end of an earlier wait for the
+    queue manager. A backfill looks for the snapshots of its window instead. A second call finds the
+    run as recorded, with the rules of the first call. Raises what `prepare_run` raises, and
     OlderLedgerError if the ledger is older than the lake, except in a dry run.
     """
     _check_ledger(sensing)
-    waited = waited or EarlierWait()
+    is_last = False
     while True:
         try:
-            step = _inspect_once(sensing, waited)
+            step = _inspect_once(sensing, event)
         except QueueManagerError as error:
-            place = find_queue_manager_wait(sensing.handler, sensing.options)
-            step = decide_without_answer(error, sensing.handler, place, waited, sensing.clock())
+            step = decide_without_answer(
+                error,
+                sensing.handler,
+                find_queue_manager_wait(sensing.handler, sensing.options),
+                sensing.clock(),
+                event=event,
+                patience=patience,
+                is_last=is_last,
+            )
             if isinstance(step, WaitForQueueManager):
                 sensing.ledger.runs.record_failure(
                     sensing.run_id, sensing.handler.name, describe("sense", error), sensing.clock()
@@ -168,14 +140,13 @@ def inspect_queue(sensing: SenseResources, waited: EarlierWait | None = None) ->
                 )
         if isinstance(step, Look | QueueManagerError):
             return step
-        left = sensing.seconds_until(step.until)
+        left = sensing.seconds_until(step if isinstance(step, datetime) else step.until)
         if left >= sensing.min_deferred_wait_s:
             return step
         sensing.sleep(max(0.0, left))
+        is_last = isinstance(step, WaitForQueueManager)
         if isinstance(step, WaitForMessages) and step.until is not None:
-            waited = EarlierWait(event={"until": step.until.isoformat()})
-        else:
-            waited = replace(waited, is_last=isinstance(step, WaitForQueueManager))
+            event, patience = {"until": step.until.isoformat()}, None
 
 
 def _check_ledger(sensing: SenseResources) -> None:
@@ -189,30 +160,38 @@ def _check_ledger(sensing: SenseResources) -> None:
         sensing.log.warning("%s", why)
 
 
-def _inspect_once(sensing: SenseResources, waited: EarlierWait) -> Decision:
-    ledger, log, options = sensing.ledger, sensing.log, sensing.options
+def _inspect_once(sensing: SenseResources, event: Mapping[str, Any] | None) -> Decision:
+    ledger, log, window = sensing.ledger, sensing.log, sensing.window
     run = prepare_run(
         sensing.run_id,
         sensing.handler,
         sensing.settings,
         ledger=ledger,
         clock=sensing.clock,
-        options=options,
+        options=sensing.options,
     )
     place = f"{run.queue} of {run.queue_manager}"
     step: Decision
-    if sensing.window is not None:
-        taken = len(find_snapshots_in_window(run, sensing.window, ledger))
-        nothing = f"No snapshot of {place} was taken from {sensing.window}: nothing to evaluate."
-        why = "a backfill" if taken else nothing
-        step = Look(taken, bool(taken), why, sensing.clock())
-        says = f"{taken} snapshots of {place} from {sensing.window}"
+    if window is not None:
+        taken = len(find_snapshots_in_window(run, window, ledger))
+        nothing = f"No snapshot of {place} was taken from {window}: nothing to evaluate."
+        step = Look(taken, bool(taken), "a backfill" if taken else nothing, sensing.clock())
+        says = f"{taken} snapshots of {place} from {window}"
     else:
-        for warning in sensing.warnings(run) if waited.event is None else ():
+        for warning in sensing.warnings(run) if event is None else ():
             log.warning("%s", warning)
-        facts = _gather_facts(run, sensing)
-        look = facts.look
-        step = decide_after_inspection(facts, sensing.handler, options, waited, sensing.clock())
+        look, watch = _look(run, sensing)
+        step = decide_after_inspection(
+            run,
+            look,
+            watch,
+            handler=sensing.handler,
+            options=sensing.options,
+            event=event,
+            now=sensing.clock(),
+            is_recorded=ledger.runs.get(run.run_id) is not None,
+            interrupted_at=_find_interrupted_run(run, sensing),
+        )
         says = f"{look.why} on {place}; rules: {PurePath(run.rules_source).name}"
         number = f"{look.depth} settled messages" if look.depth else "no messages"
         nothing = f"{number} on {place}: nothing to do, the other tasks are skipped"
@@ -222,30 +201,32 @@ def _inspect_once(sensing: SenseResources, waited: EarlierWait) -> Decision:
         record_run(run, ledger)
         ledger.runs.record_look(run.run_id, step)
         log.info("%s", says if step.is_work else nothing)
-    elif isinstance(step, Pause):
+    elif isinstance(step, datetime):
         log.warning(
             "the previous run has left no account of the queue; this run continues in %.0f s"
             " [MQDLQ-134]",
-            sensing.seconds_until(step.until),
+            sensing.seconds_until(step),
         )
     return step
 
 
-def _gather_facts(run: Run, sensing: SenseResources) -> QueueFacts:
-    ledger, handler = sensing.ledger, sensing.handler
+def _look(run: Run, sensing: SenseResources) -> tuple[Look, Watch]:
     watch = _find_watch(run, sensing)
     depth, max_depth = inquire_depth(run, sensing.settings)
     sensing.report_depth(run, depth, max_depth)
     why = watch.find_work(depth, sensing.clock())
-    if not why and has_unfinished_work(run, ledger):
+    if not why and has_unfinished_work(run, sensing.ledger):
         why = "an earlier execution was interrupted: its account must be settled"
     if not why and sensing.full_snapshot:
         why = "a full snapshot is requested"
-    failed = None
-    if handler.is_continuous and not sensing.is_watched:
-        failed = ledger.runs.broken_off(handler.name, run.run_id)
-    look = Look(depth, bool(why), why, sensing.clock(), max_depth)
-    return QueueFacts(run, look, watch, ledger.runs.get(run.run_id) is not None, failed)
+    return Look(depth, bool(why), why, sensing.clock(), max_depth), watch
+
+
+def _find_interrupted_run(run: Run, sensing: SenseResources) -> datetime | None:
+    """Return when the last run with schedule @continuous found work, but left no account of it."""
+    if not sensing.handler.is_continuous or sensing.is_watched:
+        return None
+    return sensing.ledger.runs.broken_off(sensing.handler.name, run.run_id)
 
 
 def _find_watch(run: Run, sensing: SenseResources) -> Watch:
@@ -276,28 +257,37 @@ def _describe_wait(step: WaitForMessages, sensing: SenseResources) -> str:
 
 
 def decide_after_inspection(
-    facts: QueueFacts, handler: Handler, options: RunOptions, waited: EarlierWait, now: datetime
+    run: Run,
+    look: Look,
+    watch: Watch,
+    *,
+    handler: Handler,
+    options: RunOptions,
+    event: Mapping[str, Any] | None,
+    now: datetime,
+    is_recorded: bool = False,
+    interrupted_at: datetime | None = None,
 ) -> Decision:
-    run, watch = facts.run, facts.watch
-    until = find_wait_end(run, handler, waited, now)
-    if facts.look.is_work:
+    """Decide by a look at the queue; `is_recorded` says that the run has begun before."""
+    until = find_wait_end(run, handler, event, now)
+    if look.is_work:
         # A task that failed in the last run would fail again at once.
-        breath = facts.interrupted_at + FAILURE_DELAY if facts.interrupted_at else now
-        return Pause(breath) if breath > now else facts.look
+        breath = interrupted_at + FAILURE_DELAY if interrupted_at else now
+        return breath if breath > now else look
     if until is not None and until <= now:
-        return facts.look
+        return look
     # The rules of a recorded run are fixed; rules given as an action are in no file.
-    is_fixed = bool(options.action) or facts.is_recorded
+    is_fixed = bool(options.action) or is_recorded
     return WaitForMessages(
+        known=watch.known,
+        due_at=watch.due_at,
+        due_why=watch.due_why,
         conn_id=handler.connection,
         queue_manager=run.queue_manager,
         queue=run.queue,
-        known=watch.known,
         handler=handler.name,
         rules=options.rules,
         rules_digest="" if is_fixed else run.rules_digest,
-        due_at=watch.due_at,
-        due_why=watch.due_why,
         until=until,
         event_queue=handler.evidence.depth_events or "",
     )
@@ -307,42 +297,42 @@ def decide_without_answer(
     error: QueueManagerError,
     handler: Handler,
     place: tuple[str, timedelta],
-    waited: EarlierWait,
     now: datetime,
-) -> Decision:
+    *,
+    event: Mapping[str, Any] | None = None,
+    patience: datetime | None = None,
+    is_last: bool = False,
+) -> WaitForQueueManager | QueueManagerError:
     """Return the decision for a run whose inspection failed; raises the error if no wait helps.
 
-    `place` is the queue manager's name and the longest wait, as from `find_queue_manager_wait`.
+    `place` is the queue manager's name and the longest wait, as from `find_queue_manager_wait`. If
+    it `is_last`, the run has waited in its worker, and does not wait again.
     """
-    queue_manager, longest = place
-    until = waited.patience or now + longest
-    if until > now and not waited.is_last and error.reason in TRANSIENT:
-        return WaitForQueueManager(handler.connection, queue_manager, until, waited.event)
-    if waited.patience is not None and error.reason in TRANSIENT:
+    until = patience or now + place[1]
+    if until > now and not is_last and error.reason in TRANSIENT:
+        return WaitForQueueManager(handler.connection, place[0], until, event)
+    if patience is not None and error.reason in TRANSIENT:
         # The wait has reached its limit; a further attempt of the task would wait as long again.
         return error
     raise error
 
 
-def delay_failure(error: MqDlqError, handler: Handler, now: datetime) -> Pause:
-    """Return how long a run that cannot begin delays its failure; raises the error if it does not.
+def delay_failure(error: MqDlqError, handler: Handler, now: datetime) -> datetime:
+    """Return until when a run that cannot begin delays its failure; else raises the error.
 
     With schedule @continuous Airflow starts the next run at once, and that would fail, too.
     """
     if not handler.is_continuous:
         raise error
-    return Pause(now + FAILURE_DELAY)
+    return now + FAILURE_DELAY
 
 
 def find_wait_end(
-    run: Run, handler: Handler, waited: EarlierWait, now: datetime
+    run: Run, handler: Handler, event: Mapping[str, Any] | None, now: datetime
 ) -> datetime | None:
     """Return when a run stops waiting, None for never; a resumed wait keeps its end."""
     if run.wait_s == 0:
         return now
-    if waited.event is not None:
-        until = waited.event["until"]
-        return datetime.fromisoformat(until) if until else None
-    if run.wait_s is None:
-        return handler.next_start(now)
-    return now + timedelta(seconds=run.wait_s)
+    if event is not None:
+        return datetime.fromisoformat(event["until"]) if event["until"] else None
+    return handler.next_start(now) if run.wait_s is None else now + timedelta(seconds=run.wait_s)

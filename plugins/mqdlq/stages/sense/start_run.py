@@ -1,4 +1,4 @@
-"""A backfill's interval, and the snapshots that runs took within it."""
+"""Begin a run: freeze its rules, find its queue by MQINQ, and decide whether another follows."""
 
 from __future__ import annotations
 
@@ -10,24 +10,14 @@ from typing import Final
 
 from mqdlq import directories
 from mqdlq.constants import MQRC
-from mqdlq.errors import (
-    ConnectionSettingsError,
-    HandlerError,
-    LedgerError,
-    QueueManagerError,
-)
+from mqdlq.errors import ConnectionSettingsError, HandlerError, LedgerError, QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import QueueKind
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.rules import RulesTable, parse
-from mqdlq.stages.run_options import (
-    RunOptions,
-    find_missing_reason,
-    read_repair_text,
-    read_rules,
-)
+from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_repair_text, read_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +124,9 @@ def prepare_run(
 def build_scheduled_run(
     handler: Handler, settings: ConnectionSettings, queue: str, now: datetime
 ) -> Run:
-    """Return the run that the handler's schedule would begin now; nothing is recorded.
+    """Return the run that the schedule would begin now on this queue; raises as `prepare_run`.
 
-    `queue` is the result of `find_queue`. No queue manager is inquired. Raises the errors of
-    `prepare_run`.
+    Nothing is recorded or inquired.
     """
     return _build_run("", handler, settings, lambda: now, SCHEDULED_RUN, queue=queue)
 
@@ -166,8 +155,15 @@ def _build_run(
     if not queue:
         with connect(place, may_reconnect=True) as queue_manager:
             queue = find_queue(queue_manager, named)
-            if handler.queue_kind is QueueKind.BACKOUT:
-                _require_backout_queue(handler, queue, queue_manager)
+            dead_letter_q = queue_manager.client.CMQC.MQCA_DEAD_LETTER_Q_NAME
+            if handler.queue_kind is QueueKind.BACKOUT and queue == queue_manager.inquire(
+                dead_letter_q
+            ):
+                raise HandlerError(
+                    "MQDLQ-155",
+                    f"{handler.name}: queue_kind is backout, but {queue} is the dead-letter queue"
+                    f" (DEADQ) of {queue_manager.name}; name a backout queue, or remove queue_kind",
+                )
     if queue == handler.state_queue:
         raise HandlerError(
             "MQDLQ-114",
@@ -214,22 +210,12 @@ def _build_run(
     )
 
 
-def _require_backout_queue(handler: Handler, queue: str, queue_manager: QueueManager) -> None:
-    if queue == queue_manager.inquire(queue_manager.client.CMQC.MQCA_DEAD_LETTER_Q_NAME):
-        raise HandlerError(
-            "MQDLQ-155",
-            f"{handler.name}: queue_kind is backout, but {queue} is the dead-letter queue (DEADQ)"
-            f" of {queue_manager.name}; name a backout queue, or remove queue_kind",
-        )
-
-
 def _find_wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> int | None:
     if options.given_wait is not None:
         return options.given_wait[0]
-    if options.action:
-        return 0  # the action is for messages that are on the queue already
-    if handler.is_by_event:
-        return 0  # a trigger has waited for the messages
+    # The messages of an action are on the queue already; a trigger has waited for those of its run.
+    if options.action or handler.is_by_event:
+        return 0
     # Runs with schedule @continuous wait for work; otherwise they would spin.
     return None if handler.is_continuous else table.control.wait_s
 
@@ -237,8 +223,7 @@ def _find_wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> in
 def find_queue_manager_wait(handler: Handler, options: RunOptions) -> tuple[str, timedelta]:
     """Return the queue manager that a run waits for if it is unavailable, and the longest wait.
 
-    The name is that of the run's options or rules, "" for the connection's own; WAIT(NO) means no
-    wait. Raises RulesError or HandlerError like the start of a run.
+    The name is "" for the connection's own. Raises RulesError or HandlerError.
     """
     source, text = handler.rules_text(options.rules)
     table = parse(text, source, frozen=True)

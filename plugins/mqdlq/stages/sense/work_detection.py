@@ -1,4 +1,4 @@
-"""Detect that the rules of a handler have changed in its files."""
+"""Detect that a handler's rules have changed, or that its queue has work, and why."""
 
 from __future__ import annotations
 
@@ -79,26 +79,24 @@ def find_rule_files(handler: Handler, rules: str | None = None) -> tuple[Path, .
 
 
 def stamp_files(files: tuple[Path, ...]) -> FileStamps:
-    return tuple(map(_stamp_file, files))
-
-
-def _stamp_file(file: Path) -> tuple[int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
+    """Return the time of change and the size of each file, None for one that cannot be read."""
+    stamps: list[tuple[int, int] | None] = []
+    for file in files:
+        try:
+            found = file.stat()
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((found.st_mtime_ns, found.st_size))
+    return tuple(stamps)
 
 
 # Decide by a queue's depth and its last account whether there is work, and why.
 
 RESCAN_AFTER: Final = 10
 """After how many RETRYINTs settled messages are scanned again."""
-
 REQUESTED_RUN_TYPES: Final = frozenset({"manual", "operator_triggered", "asset_materialization"})
 """Airflow's types of runs that are not scheduled: by hand, from another DAG, or by an asset."""
-
-
 REPEAT_EVENT_AFTER: Final = timedelta(minutes=10)
 """When an event without a following account is reported again: its run may have failed."""
 
@@ -119,8 +117,8 @@ def has_open_units(run: Run, ledger: Ledger) -> bool:
 class Watch:
     """The condition a run waits for: a depth other than `known`, or the moment `due_at`.
 
-    `known` messages are settled and no work. `due_at` is when a pass that an earlier run left,
-    or the rescan, is due, None if nothing is; `due_why` says what is due.
+    `known` messages are settled and no work. `due_at` is when something is due for them, such as
+    the rescan, None if nothing is; `due_why` says what is due.
     """
 
     known: int = 0
@@ -160,10 +158,9 @@ async def find_work_for_next_run(
     account: Callable[[], Awaitable[LastAccount | None]],
     now: datetime,
 ) -> QueueState:
-    """Return whether there is work for `run`, which has not begun, by MQINQ and the ledger.
+    """Return whether there is work for `run`, which has not begun.
 
-    `depth` returns the CURDEPTH of its queue. `account` returns the last account of the queue by
-    any run; it is not called if the queue is empty.
+    `depth` returns the CURDEPTH of its queue, `account` the last account of the queue by any run.
     """
     if not await depth():
         return QueueState(0, "", None)

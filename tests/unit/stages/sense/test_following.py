@@ -14,13 +14,11 @@ from mqdlq.ledger.tables import Look, Run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.inspect_queue import (
-    EarlierWait,
     SenseResources,
     WaitForMessages,
     inspect_queue,
 )
 from mqdlq.stages.sense.start_run import follower_of, must_be_followed
-from mqdlq.stages.sense.work_detection import Watch
 from tests.support.world import NOON, World
 
 RETRY = "INPUTQ(DLQ) RETRYINT(2) WAIT({})\nDESTQ(PAYMENTS) ACTION(RETRY)\nACTION(RETRY)\n"
@@ -61,14 +59,14 @@ class Runs:
         return [*done, "without end"]
 
     def _run_once(self, handler: Handler, options: RunOptions) -> str:
-        world, waited = self.world, EarlierWait()
+        world, event = self.world, None
         while True:
-            step = inspect_queue(self._sensing(handler, options), waited)
+            step = inspect_queue(self._sensing(handler, options), event)
             if not isinstance(step, WaitForMessages):
                 break
             self._wait(step)
             until = step.until and step.until.isoformat()
-            waited = EarlierWait(event={"until": until})
+            event = {"until": until}
         if not (isinstance(step, Look) and step.is_work):
             return "nothing"
         run = self._recorded(options.dag_run_id)
@@ -89,12 +87,11 @@ class Runs:
 
     def _wait(self, wait: WaitForMessages) -> None:
         """Wait as the trigger does, a second at a time."""
-        watch = Watch(wait.known, wait.due_at, wait.due_why)
         for _ in range(100_000):
             self._tick(1)
             depth = self.world.depths("DLQ")[0]
             now = self.world.clock()
-            if watch.find_work(depth, now) or (wait.until and now >= wait.until):
+            if wait.find_work(depth, now) or (wait.until and now >= wait.until):
                 return
         pytest.fail("it waits without end")
 

@@ -16,9 +16,6 @@ from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.inspect_queue import (
     FAILURE_DELAY,
     Decision,
-    EarlierWait,
-    Pause,
-    QueueFacts,
     WaitForMessages,
     WaitForQueueManager,
     decide_after_inspection,
@@ -37,32 +34,40 @@ def handler_of(**keys: Any) -> Handler:
     return Handler(name="demo", directory=Path(), connection="mq_demo", rules="demo.rules", **keys)
 
 
-def facts(depth: int = 0, why: str = "", **changes: Any) -> QueueFacts:
-    keys = {
-        name: changes.pop(name) for name in ("interrupted_at", "is_recorded") if name in changes
-    }
-    look = Look(depth, bool(why), why, NOON)
-    watch = Watch(2, LATER, "it is time to rescan")
-    return QueueFacts(run_record(**changes), look, watch, **keys)
-
-
-def step(found: QueueFacts, waited: EarlierWait | None = None, **options: Any) -> Decision:
+def step(
+    depth: int = 0,
+    why: str = "",
+    *,
+    event: dict[str, Any] | None = None,
+    options: RunOptions | None = None,
+    is_recorded: bool = False,
+    interrupted_at: datetime | None = None,
+    **run: Any,
+) -> Decision:
     return decide_after_inspection(
-        found, handler_of(), RunOptions(**options), waited or EarlierWait(), NOON
+        run_record(**run),
+        Look(depth, bool(why), why, NOON),
+        Watch(2, LATER, "it is time to rescan"),
+        handler=handler_of(),
+        options=options or RunOptions(),
+        event=event,
+        now=NOON,
+        is_recorded=is_recorded,
+        interrupted_at=interrupted_at,
     )
 
 
 def test_a_run_with_work_proceeds_whatever_its_wait() -> None:
-    assert outline(step(facts(3, "3 messages", wait_s=0))) == (True, 3, "3 messages")
-    assert outline(step(facts(3, "3 messages", wait_s=600))) == (True, 3, "3 messages")
+    assert outline(step(3, "3 messages", wait_s=0)) == (True, 3, "3 messages")
+    assert outline(step(3, "3 messages", wait_s=600)) == (True, 3, "3 messages")
 
 
 def test_a_run_that_does_not_wait_skips_its_work() -> None:
-    assert outline(step(facts(2, wait_s=0))) == (False, 2, "")
+    assert outline(step(2, wait_s=0)) == (False, 2, "")
 
 
 def test_a_waiting_run_hands_its_trigger_all_arguments() -> None:
-    assert step(facts(2, wait_s=600), rules="other.rules") == WaitForMessages(
+    assert step(2, wait_s=600, options=RunOptions(rules="other.rules")) == WaitForMessages(
         conn_id="mq_demo",
         queue_manager="QM1",
         queue="DLQ",
@@ -79,23 +84,23 @@ def test_a_waiting_run_hands_its_trigger_all_arguments() -> None:
 @pytest.mark.parametrize(("recorded", "action"), [(True, None), (False, "ACTION(DISCARD)")])
 def test_rules_that_cannot_change_are_not_watched(recorded: bool, action: str | None) -> None:
     """A run that has begun keeps its rules, and an action is in no file."""
-    found = step(facts(wait_s=600, is_recorded=recorded), action=action)
+    found = step(wait_s=600, is_recorded=recorded, options=RunOptions(action=action))
 
     assert isinstance(found, WaitForMessages)
     assert found.rules_digest == ""
 
 
 def test_a_run_whose_wait_has_ended_skips_the_work() -> None:
-    over = EarlierWait(event={"until": NOON.isoformat()})
+    over = {"until": NOON.isoformat()}
 
-    assert outline(step(facts(wait_s=600), over)) == (False, 0, "")
+    assert outline(step(wait_s=600, event=over)) == (False, 0, "")
 
 
 def test_a_run_pauses_until_a_minute_after_an_interrupted_run_began() -> None:
     began = NOON - timedelta(seconds=20)
 
-    assert step(facts(1, "1 messages", interrupted_at=began)) == Pause(began + FAILURE_DELAY)
-    assert outline(step(facts(1, "1 messages", interrupted_at=NOON - FAILURE_DELAY))) == (
+    assert step(1, "1 messages", interrupted_at=began) == began + FAILURE_DELAY
+    assert outline(step(1, "1 messages", interrupted_at=NOON - FAILURE_DELAY)) == (
         True,
         1,
         "1 messages",
@@ -103,18 +108,16 @@ def test_a_run_pauses_until_a_minute_after_an_interrupted_run_began() -> None:
 
 
 def test_a_run_without_work_does_not_pause_after_an_interrupted_run() -> None:
-    assert outline(step(facts(interrupted_at=NOON, wait_s=0))) == (False, 0, "")
+    assert outline(step(interrupted_at=NOON, wait_s=0)) == (False, 0, "")
 
 
 # -- how long a run waits for messages
 
 
 def until(
-    waited: EarlierWait | None = None, wait_s: int | None = None, **keys: Any
+    event: dict[str, Any] | None = None, wait_s: int | None = None, **keys: Any
 ) -> datetime | None:
-    return find_wait_end(
-        run_record(wait_s=wait_s), handler_of(**keys), waited or EarlierWait(), NOON
-    )
+    return find_wait_end(run_record(wait_s=wait_s), handler_of(**keys), event, NOON)
 
 
 def test_a_run_waits_for_as_long_as_wait_says() -> None:
@@ -130,12 +133,12 @@ def test_a_run_with_wait_yes_waits_without_end_where_nothing_is_scheduled() -> N
 
 
 def test_a_wait_that_is_resumed_keeps_its_end() -> None:
-    assert until(EarlierWait(event={"until": LATER.isoformat()}), wait_s=600) == LATER
-    assert until(EarlierWait(event={"until": None}), schedule="@hourly") is None
+    assert until({"until": LATER.isoformat()}, wait_s=600) == LATER
+    assert until({"until": None}, schedule="@hourly") is None
 
 
 def test_changed_rules_without_wait_end_the_wait() -> None:
-    assert until(EarlierWait(event={"until": LATER.isoformat()}), wait_s=0) == NOON
+    assert until({"until": LATER.isoformat()}, wait_s=0) == NOON
 
 
 # -- a queue manager that does not answer
@@ -145,28 +148,24 @@ def error(reason: str = "MQRC_Q_MGR_NOT_AVAILABLE") -> QueueManagerError:
     return QueueManagerError("MQCONN", "queue manager QM1", 2, MQRC[reason], reason)
 
 
-def after_error(waited: EarlierWait, wait: timedelta = HOUR, reason: str = "") -> Decision:
+def after_error(wait: timedelta = HOUR, reason: str = "", **waited: Any) -> Decision:
     given = error(reason) if reason else error()
-    return decide_without_answer(given, handler_of(), ("QM1", wait), waited, NOON)
+    return decide_without_answer(given, handler_of(), ("QM1", wait), NOON, **waited)
 
 
 def test_a_queue_manager_that_is_away_is_waited_for_with_the_wait_it_interrupts() -> None:
     event = {"until": LATER.isoformat()}
 
-    assert after_error(EarlierWait()) == WaitForQueueManager("mq_demo", "QM1", NOON + HOUR, None)
-    assert after_error(EarlierWait(event=event)) == WaitForQueueManager(
-        "mq_demo", "QM1", NOON + HOUR, event
-    )
+    assert after_error() == WaitForQueueManager("mq_demo", "QM1", NOON + HOUR, None)
+    assert after_error(event=event) == WaitForQueueManager("mq_demo", "QM1", NOON + HOUR, event)
 
 
 def test_a_resumed_wait_for_the_queue_manager_keeps_its_end() -> None:
-    assert after_error(EarlierWait(patience=LATER)) == WaitForQueueManager(
-        "mq_demo", "QM1", LATER, None
-    )
+    assert after_error(patience=LATER) == WaitForQueueManager("mq_demo", "QM1", LATER, None)
 
 
 def test_a_queue_manager_that_stays_away_fails_the_run_without_retry() -> None:
-    found = after_error(EarlierWait(patience=NOON))
+    found = after_error(patience=NOON)
 
     assert isinstance(found, QueueManagerError)
     assert found.reason == MQRC["MQRC_Q_MGR_NOT_AVAILABLE"]
@@ -175,18 +174,18 @@ def test_a_queue_manager_that_stays_away_fails_the_run_without_retry() -> None:
 @pytest.mark.parametrize(
     ("waited", "wait", "reason"),
     [
-        (EarlierWait(), timedelta(0), ""),  # WAIT(NO)
-        (EarlierWait(is_last=True), HOUR, ""),  # it has waited in its worker
-        (EarlierWait(), HOUR, "MQRC_NOT_AUTHORIZED"),
-        (EarlierWait(patience=NOON), HOUR, "MQRC_NOT_AUTHORIZED"),
+        ({}, timedelta(0), ""),  # WAIT(NO)
+        ({"is_last": True}, HOUR, ""),  # it has waited in its worker
+        ({}, HOUR, "MQRC_NOT_AUTHORIZED"),
+        ({"patience": NOON}, HOUR, "MQRC_NOT_AUTHORIZED"),
     ],
 )
 def test_an_error_that_waiting_cannot_cure_is_raised(
-    waited: EarlierWait, wait: timedelta, reason: str
+    waited: dict[str, Any], wait: timedelta, reason: str
 ) -> None:
     """A task that fails so may be run again by Airflow, if the fault is transient."""
     with pytest.raises(QueueManagerError):
-        after_error(waited, wait, reason)
+        after_error(wait, reason, **waited)
 
 
 # -- runs that cannot begin
@@ -195,8 +194,6 @@ def test_an_error_that_waiting_cannot_cure_is_raised(
 def test_a_continuous_run_that_cannot_begin_takes_a_minute_to_fail() -> None:
     fault = HandlerError("MQDLQ-301", "night.yaml: no rules")
 
-    assert delay_failure(fault, handler_of(schedule="@continuous"), NOON) == Pause(
-        NOON + FAILURE_DELAY
-    )
+    assert delay_failure(fault, handler_of(schedule="@continuous"), NOON) == (NOON + FAILURE_DELAY)
     with pytest.raises(HandlerError):
         delay_failure(fault, handler_of(schedule="@hourly"), NOON)
