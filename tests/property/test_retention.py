@@ -285,8 +285,8 @@ def test_a_prune_removes_what_the_policy_says_and_nothing_else(
             assert read_back(place)[one[1]] == before[one].digest
         assert {r for r in made.described if ledger.runs.get(r) is None} == going
         for told in (planned, done):
-            assert sum(result.copies.copies for result in told) == len(copies)
-            assert {r for result in told for r in result.runs.run_ids} == going
-        assert not any(result.copies.copies or result.runs.run_ids for result in again)
+            assert sum(result.copies for result in told) == len(copies)
+            assert {r for result in told for r in result.run_ids} == going
+        assert not any(result.copies or result.run_ids for result in again)
         with ledger.engine.connect() as connection:
             assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []

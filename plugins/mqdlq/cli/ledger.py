@@ -155,11 +155,10 @@ def _table(found: PruneResult, word: str) -> Table:
     table.add_column("")
     for name in ("Copies", "Bytes", "Runs", "Messages"):
         table.add_column(name, justify="right", no_wrap=True)
-    copies, runs = found.copies, found.runs
-    numbers = (copies.copies, copies.stored_bytes, len(runs.run_ids), runs.messages)
+    numbers = (found.copies, found.stored_bytes, len(found.run_ids), found.messages)
     table.add_row(word, *(f"{number:,}" for number in numbers))
     for why in Protection:
-        kept = copies.kept[why], runs.kept[why]
+        kept = found.kept_copies[why], found.kept_runs[why]
         if any(kept):
             shown = [f"{number:,}" if number else "" for number in kept]
             table.add_row(f"kept: {why.words}", shown[0], "", shown[1], "")
@@ -167,14 +166,12 @@ def _table(found: PruneResult, word: str) -> Table:
 
 
 def _as_json(found: PruneResult) -> dict[str, Any]:
-    copies, runs = found.copies, found.runs
     return {
         "handler": found.policy.handler,
         "policy": str(found.policy),
-        **attributes(copies, "copies", "bytes=stored_bytes"),
-        **attributes(runs, "runs=run_ids", "messages"),
-        "kept_copies": dict(sorted(copies.kept.items())),
-        "kept_runs": dict(sorted(runs.kept.items())),
+        **attributes(found, "copies", "bytes=stored_bytes", "runs=run_ids", "messages"),
+        "kept_copies": dict(sorted(found.kept_copies.items())),
+        "kept_runs": dict(sorted(found.kept_runs.items())),
     }
 
 

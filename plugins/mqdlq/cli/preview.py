@@ -121,7 +121,7 @@ def _parts(found: Preview) -> Iterator[RenderableType]:
     yield from _attention(found.needs_attention)
 
 
-def _matrix(planned: tuple[tuple[Step, int], ...]) -> RenderableType:
+def _matrix(planned: list[tuple[Step, int]]) -> RenderableType:
     if not planned:
         return Text("No rule matches any of them.", style="bold")
     title = "First actions that the rules would try"
@@ -140,7 +140,7 @@ def _matrix(planned: tuple[tuple[Step, int], ...]) -> RenderableType:
     return shown
 
 
-def _attention(troubles: tuple[UnhandledMessages, ...]) -> Iterator[RenderableType]:
+def _attention(troubles: list[UnhandledMessages]) -> Iterator[RenderableType]:
     messages = sum(trouble.messages for trouble in troubles)
     if not messages:
         yield Text("Nothing needs attention.", style="bold green")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise
 from typing import Final
@@ -14,13 +14,7 @@ from pydantic import TypeAdapter
 
 from mqdlq.errors import LedgerError, MqDlqError
 from mqdlq.handlers import Handler
-from mqdlq.lake import (
-    Snapshot,
-    finished_snapshots,
-    remove_snapshot,
-    snapshot_directory,
-    storage,
-)
+from mqdlq.lake import Snapshot, finished_snapshots, remove_snapshot, snapshot_directory, storage
 from mqdlq.lake.archive import file_in_lake, read_copies, remove_copies, remove_unfinished_files
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
@@ -77,7 +71,7 @@ def check_clock(ledger: Ledger, now: datetime, *, is_trusted: bool) -> datetime 
     newest = ledger.prunes.newest_record()
     if is_trusted:
         return newest
-    trusted = ledger.prunes.trusted_until()
+    trusted, last = ledger.prunes.trusted_until(), ledger.prunes.last()
     is_known = trusted is not None and newest is not None and newest <= trusted
     if newest is not None and newest > now + LARGEST_SKEW and not is_known:
         raise LedgerError(
@@ -86,11 +80,9 @@ def check_clock(ledger: Ledger, now: datetime, *, is_trusted: bool) -> datetime 
             f" {moment(now)}: nothing is pruned; correct the clock, or confirm it with mqdlq prune"
             " --trust-clock",
         )
-    last = ledger.prunes.last()
-    since = None if last is None else last.at
-    starts = [at for at in ledger.prunes.starts_since(since) if at <= now]
-    known = [*([since] if since is not None else []), *starts, now]
-    for earlier, later in pairwise(known):
+    since = [last.at] if last else []
+    starts = [at for at in ledger.prunes.starts_since(last.at if last else None) if at <= now]
+    for earlier, later in pairwise([*since, *starts, now]):
         if later - earlier > LONGEST_PAUSE:
             raise LedgerError(
                 "MQDLQ-254",
@@ -108,49 +100,21 @@ TELL_EVERY_FILES: Final = 100
 TELL_EVERY_RUNS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class FileChoice:
-    """The copies that go from one file; `stored_bytes` is about how much room they take there."""
-
-    run_id: str
-    location: str
-    going: set[int]
-    stored_bytes: int
+FileChoice = tuple[str, str, set[int], int]
+"""Copies that go: run, file, ids of messages, and about how many bytes they take there."""
 
 
 @dataclass(slots=True)
-class CopyChoice:
-    """The copies that go, by file, the kept ones by reason, and the runs without any other copy."""
-
-    files: list[FileChoice] = field(default_factory=list)
-    kept: Counter[Protection] = field(default_factory=Counter)
-    freed_runs: set[str] = field(default_factory=set)
-
-    @property
-    def copies(self) -> int:
-        return sum(len(file.going) for file in self.files)
-
-    @property
-    def stored_bytes(self) -> int:
-        return sum(file.stored_bytes for file in self.files)
-
-
-@dataclass(frozen=True, slots=True)
-class RunChoice:
-    """The runs that go, with the number of their messages, and the kept ones by reason."""
-
-    run_ids: Sequence[str] = ()
-    messages: int = 0
-    kept: Counter[Protection] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True, slots=True)
 class PruneResult:
-    """The data that a policy removes, or would remove, and the data kept beyond its limits."""
+    """What a policy removes, or would remove, and by reason what is kept beyond its limits."""
 
     policy: Policy
-    copies: CopyChoice
-    runs: RunChoice
+    copies: int = 0
+    stored_bytes: int = 0
+    run_ids: Sequence[str] = ()
+    messages: int = 0
+    kept_copies: Counter[Protection] = field(default_factory=Counter)
+    kept_runs: Counter[Protection] = field(default_factory=Counter)
 
 
 class Pruner:
@@ -202,73 +166,71 @@ class Pruner:
 
     def _apply(self, policy: Policy, now: datetime, prune_id: int | None) -> PruneResult:
         """Choose by one policy, and remove unless it is a dry run, which has no `prune_id`."""
-        copies, runs = CopyChoice(), RunChoice()
+        result, freed = PruneResult(policy), set[str]()
         if policy.keep_archive_for is not None:
             before = now - policy.keep_archive_for
-            copies = self.choose_copies(policy.handler, before)
+            files, freed = self._choose_copies(policy.handler, before, result.kept_copies)
             if prune_id is not None:
-                copies = self._remove_copies(prune_id, copies, before)
+                files, freed = self._remove_copies(prune_id, files, before), set()
+            result.copies = sum(len(going) for _, _, going, _ in files)
+            result.stored_bytes = sum(size for *_, size in files)
         if policy.keep_runs_for is not None:
             before = now - policy.keep_runs_for
-            runs = self._choose_runs(policy.handler, before, now, copies.freed_runs)
+            run_ids, result.kept_runs = self._choose_runs(policy.handler, before, now, freed)
             if prune_id is not None:
-                runs = self._remove_runs(prune_id, runs, now)
-        return PruneResult(policy, copies, runs)
+                run_ids = self._ledger.prunes.intend_runs(prune_id, run_ids, now)
+            outcomes = self._ledger.prunes.count_outcomes(run_ids)
+            result.run_ids, result.messages = run_ids, sum(one.messages for one in outcomes)
+            if prune_id is not None:
+                self._remove_runs(run_ids)
+        return result
 
-    def choose_copies(self, handler: str, before: datetime) -> CopyChoice:
+    def _choose_copies(
+        self, handler: str, before: datetime, kept: Counter[Protection]
+    ) -> tuple[list[FileChoice], set[str]]:
         """Choose the copies of a handler whose discard was confirmed before a moment.
 
-        Nothing is removed. Copies that are beyond this limit and must stay are counted by reason.
+        Returns them by file, and the runs without any other copy. Copies that are beyond this limit
+        and must stay are counted by reason in `kept`.
         """
-        ledger, chosen = self._ledger, CopyChoice()
+        ledger, files, freed = self._ledger, list[FileChoice](), set[str]()
         for run_id in ledger.prunes.runs_with_copies(handler, before):
             copies = [one for one in ledger.archive.copies(run_id=run_id) if one.pruned_at is None]
             protected = ledger.prunes.protected_copies(run_id, before)
-            going = 0
+            number = 0
             for location, group in groupby(copies, key=lambda copy: copy.location):
                 reasons = {copy.message_id: why_kept(copy, protected, before) for copy in group}
-                file = self._choose_in_file(run_id, location, reasons, chosen.kept)
-                if file is not None:
-                    chosen.files.append(file)
-                    going += len(file.going)
-            if going == len(copies):
-                chosen.freed_runs.add(run_id)
-        return chosen
+                going = {message_id for message_id, why in reasons.items() if why is None}
+                place = file_in_lake(self._lake_root, location)
+                if going and not storage.exists(place):
+                    kept[Protection.MISSING] += len(going)
+                    going = set()
+                kept.update(why for why in reasons.values() if why and why is not Protection.AGE)
+                if going:
+                    is_whole = len(going) == len(reasons)
+                    size = storage.size(place) if is_whole else sum(_sizes(place, going))
+                    files.append((run_id, location, going, size))
+                    number += len(going)
+            if number == len(copies):
+                freed.add(run_id)
+        return files, freed
 
-    def _choose_in_file(
-        self,
-        run_id: str,
-        location: str,
-        reasons: Mapping[int, Protection | None],
-        kept: Counter[Protection],
-    ) -> FileChoice | None:
-        going = {number for number, why in reasons.items() if why is None}
-        place = file_in_lake(self._lake_root, location)
-        if going and not storage.exists(place):
-            kept[Protection.MISSING] += len(going)
-            going = set()
-        kept.update(why for why in reasons.values() if why and why is not Protection.AGE)
-        if not going:
-            return None
-        is_whole = len(going) == len(reasons)
-        size = storage.size(place) if is_whole else sum(_sizes(place, going))
-        return FileChoice(run_id, location, going, size)
-
-    def _remove_copies(self, prune_id: int, chosen: CopyChoice, before: datetime) -> CopyChoice:
+    def _remove_copies(
+        self, prune_id: int, chosen: Sequence[FileChoice], before: datetime
+    ) -> list[FileChoice]:
         """Remove the chosen copies, file by file; return the removed ones.
 
         The ledger records the copies of a file before the file changes, and the file afterwards.
         Copies that became protected since they were chosen stay.
         """
-        removed = CopyChoice(kept=chosen.kept)
-        for number, file in enumerate(chosen.files, start=1):
-            going = self._ledger.prunes.intend_copies(prune_id, file.run_id, file.going, before)
+        removed = []
+        for number, (run_id, location, wanted, size) in enumerate(chosen, start=1):
+            going = self._ledger.prunes.intend_copies(prune_id, run_id, wanted, before)
             if going:
-                self._finish_file(prune_id, file.run_id, file.location)
-                share = len(going) * file.stored_bytes // len(file.going)
-                removed.files.append(replace(file, going=going, stored_bytes=share))
+                self._finish_file(prune_id, run_id, location)
+                removed.append((run_id, location, going, len(going) * size // len(wanted)))
             if number % TELL_EVERY_FILES == 0:
-                self._progress(f"{number:,} of {len(chosen.files):,} files of the archive pruned")
+                self._progress(f"{number:,} of {len(chosen):,} files of the archive pruned")
         return removed
 
     def _finish_file(self, prune_id: int, run_id: str, location: str) -> None:
@@ -286,41 +248,28 @@ class Pruner:
 
     def _choose_runs(
         self, handler: str, before: datetime, now: datetime, without_copies: Collection[str]
-    ) -> RunChoice:
+    ) -> tuple[list[str], Counter[Protection]]:
         """Choose the runs of a handler that ended before a moment and that nothing needs.
 
-        Nothing is removed. `without_copies` are runs whose archive copies are about to go.
+        Returns them, and the kept ones counted by reason. `without_copies` are runs whose archive
+        copies are about to go.
         """
         prunes = self._ledger.prunes
         old = prunes.closed_before(handler, before)
         protected, links = prunes.protected_runs(handler, before, now, without_copies)
         kept = keep_linked(old, protected, links, prunes.open_runs())
         going = [run_id for run_id in old if run_id not in kept]
-        reasons = Counter(kept[run_id] for run_id in old if run_id in kept)
-        return RunChoice(going, self._count_messages(going), reasons)
+        return going, Counter(kept[run_id] for run_id in old if run_id in kept)
 
-    def _count_messages(self, run_ids: Sequence[str]) -> int:
-        return sum(one.messages for one in self._ledger.prunes.count_outcomes(run_ids))
-
-    def _remove_runs(self, prune_id: int, chosen: RunChoice, now: datetime) -> RunChoice:
-        """Remove the chosen runs; return the removed ones.
-
-        The ledger records a run and its totals before its files and rows go. Runs that became
-        protected since they were chosen stay.
-        """
-        going = self._ledger.prunes.intend_runs(prune_id, chosen.run_ids, now)
-        messages = self._count_messages(going)
+    def _remove_runs(self, going: Sequence[str]) -> None:
+        """Remove the files and rows of runs; the ledger has recorded them and their totals."""
         for number, run_id in enumerate(going, start=1):
             self._finish_run(run_id)
             if number % TELL_EVERY_RUNS == 0:
                 self._progress(f"{number:,} of {len(going):,} runs pruned")
-        return RunChoice(going, messages, chosen.kept)
 
     def _finish_run(self, run_id: str) -> None:
-        """Remove the files of a run that a prune has recorded, then its rows.
-
-        It may be repeated.
-        """
+        """Remove the files of a run that a prune has recorded, then its rows; may be repeated."""
         root, ledger = self._lake_root, self._ledger
         run, taken = ledger.runs.get(run_id), ledger.snapshots.of_run(run_id)
         if run is not None and taken is not None:
@@ -390,14 +339,10 @@ def prune_snapshots(
 ) -> tuple[list[Snapshot], list[tuple[Snapshot, str]]]:
     """Remove the snapshots of each queue beyond the `keep` newest or older than `keep_for`.
 
-    Returns the removed snapshots, and those kept beyond the limits, each with its reason. With both
-    limits, a snapshot that exceeds either is removed; without limits, none is. These snapshots
-    always stay: the newest of a queue, those to which compact rows of a kept snapshot refer, and
-    those of a run that has not settled its account or is under a legal hold. `queue` (queue
-    manager, queue) restricts the pruning to one queue; with `is_dry_run` nothing is removed. The
-    ledger records the pruned snapshots. Merged snapshots of backfills are counted separately: they
-    neither push out others nor count as the newest of a queue, and they stay for a day. Raises
-    LakeError for an invalid manifest.
+    Returns the removed snapshots, and those kept beyond the limits, each with its reason. A
+    snapshot that exceeds either limit is removed, unless `find_reasons_to_keep` has one; the ledger
+    records it as pruned first. `queue` (queue manager, queue) restricts the pruning to one queue;
+    with `is_dry_run` nothing is removed. Raises LakeError for an invalid manifest.
     """
     found = finished_snapshots(lake_root)
     beyond = [
@@ -450,7 +395,8 @@ def find_reasons_to_keep(
     """Return by id the reasons why snapshots must not be removed.
 
     `beyond` are the ids of snapshots beyond the limits. A snapshot to which only these refer may be
-    removed with them.
+    removed with them. Merged snapshots of backfills neither push out others nor count as the newest
+    of a queue.
     """
     held = ledger.holds.snapshots()
     kept = {key: f"legal hold {hold} covers its run" for key, hold in held.items()}

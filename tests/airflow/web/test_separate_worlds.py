@@ -87,7 +87,7 @@ def test_a_pruned_run_keeps_its_totals(airflow: AirflowApp, own_world: World) ->
     forget_snapshots(own_world)
     policy = Policy("demo", None, 30 * DAY)
     (done,) = pruner(own_world).prune([policy], trust_clock=True)
-    assert done.runs.run_ids == [DRY]
+    assert done.run_ids == [DRY]
     client = airflow.client("viewer")
 
     page = client.get(f"{DEMO}/runs/{DRY}").text

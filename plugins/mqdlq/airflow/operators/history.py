@@ -58,12 +58,12 @@ class Prune(HandlerTask):
                 " beyond it",
                 one.policy.handler,
                 one.policy,
-                one.copies.copies,
-                len(one.runs.run_ids),
-                one.copies.kept.total(),
-                one.runs.kept.total(),
+                one.copies,
+                len(one.run_ids),
+                one.kept_copies.total(),
+                one.kept_runs.total(),
             )
         return {
-            "copies": sum(one.copies.copies for one in found),
-            "runs": sum(len(one.runs.run_ids) for one in found),
+            "copies": sum(one.copies for one in found),
+            "runs": sum(len(one.run_ids) for one in found),
         }

@@ -145,11 +145,7 @@ _USER: Final = MQMD.slice_of("user_identifier")
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """The result of a pass.
-
-    `pending` counts the messages that wait for a retry, `next_pass_at` is when it is due, and
-    `attempts` counts the attempts of the pass.
-    """
+    """How many messages wait for a retry, when that is due, and the attempts of the pass."""
 
     pending: int
     next_pass_at: datetime | None
@@ -169,13 +165,20 @@ def make_pass(execution: Execution) -> PassResult:
     before it touches anything, if there is no accepted plan, and OlderLedgerError if the ledger is
     older than the lake or the state queue.
     """
-    run, ledger, plan_id = execution.run, execution.ledger, _find_accepted_plan_id(execution)
+    run, ledger = execution.run, execution.ledger
+    plan = ledger.plans.of_run(run.run_id)
+    if plan is None:
+        raise ExecutionError(
+            "MQDLQ-601",
+            f"run {run.run_id} has no accepted plan to execute: the task approve was marked as done"
+            " by hand, or has failed; clear approve and the tasks after it",
+        )
     if why := find_reason_not_to_act(run, ledger):
         execution.log.info("%s: nothing is executed", why.words)
         return PassResult(0, None, 0)
     with _open_queues(execution) as (state, cursor, browsing):
         begun = begin_work(execution, run.run_id, run.state_queue, state)
-        moved = read_moved(state.markers(), run.run_id, plan_id)
+        moved = read_moved(state.markers(), run.run_id, plan.plan_id)
         markers = settle_interrupted_attempts(execution, state, cursor)
         started = _begin_or_resume_pass(execution)
         work = load_work_list(run, ledger, execution.lake_root)
@@ -186,7 +189,7 @@ def make_pass(execution: Execution) -> PassResult:
         limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
         booking = AttemptRecorder(
-            execution, plan_id, destinations, controls, number=begun.number, moved=moved
+            execution, plan.plan_id, destinations, controls, number=begun.number, moved=moved
         )
         rules = Redecision(run, cursor.queue_manager, ledger)
         source = DeadLetterSource(cursor, copies, is_browsed_apart=browsing is not cursor)
@@ -231,12 +234,21 @@ def _begin_or_resume_pass(execution: Execution) -> datetime:
 def _plan_move(
     together: Sequence[BrowsedItem], started: datetime, copies: Mapping[int, str], run: Run
 ) -> Planned | None:
-    """Return the move of these messages, all of them or none; None if they must stay."""
-    planned = [_plan_attempt(met, started, copies, run) for met in together]
-    tries = tuple(one for one in planned if one is not None)
-    if not tries or len(tries) < len(planned):
-        return None
-    return Planned(tries)
+    """Return the move of these messages in this pass, all of them or none; None if they must stay.
+
+    A message is discarded, or delivered repaired, only if the archive has a copy of it.
+    """
+    planned = []
+    for met in together:
+        item, step = met.item, met.item.due_step if met.item else None
+        if item is None or step is None or item.was_tried_since(started):
+            continue
+        if needs_copy(step, run) and item.message.message_id not in copies:
+            item.withheld_reason = Why.NOT_ARCHIVED()
+            continue
+        repair = None if step.rule == QUARANTINE else read_repair(run.repair)
+        planned.append(PlannedAttempt(item, step, met.browsed, repair))
+    return Planned(tuple(planned)) if planned and len(planned) == len(together) else None
 
 
 def _may_move(
@@ -266,24 +278,6 @@ def _find_own_target(
     return Why.LEADS_TO_OWN_QUEUE(target=step.target_q, queue=own) if own else None
 
 
-def _plan_attempt(
-    met: BrowsedItem, started: datetime, copies: Mapping[int, str], run: Run
-) -> PlannedAttempt | None:
-    """Return the attempt to make on a message in this pass, or None.
-
-    A message is discarded, or delivered repaired, only if the archive has a copy of it.
-    """
-    item = met.item
-    step = item.due_step if item else None
-    if item is None or step is None or item.was_tried_since(started):
-        return None
-    if needs_copy(step, run) and item.message.message_id not in copies:
-        item.withheld_reason = Why.NOT_ARCHIVED()
-        return None
-    repair = None if step.rule == QUARANTINE else read_repair(run.repair)
-    return PlannedAttempt(item, step, met.browsed, repair)
-
-
 def _find_next_pass(run: Run, started: datetime, pending: Sequence[WorkItem]) -> datetime | None:
     """Return when the next pass is due: RETRYINT after this one, or when the first hold ends."""
     retry_at = started + timedelta(seconds=run.retry_interval_s + 1)
@@ -301,15 +295,9 @@ def _open_queues(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor, 
     run = execution.run
     with (
         connect(execution.settings) as queue_manager,
-        hold_state_queue(queue_manager, execution.run.state_queue, execution) as state,
+        hold_state_queue(queue_manager, run.state_queue, execution) as state,
+        ExitStack() as opened,
     ):
-        constants = queue_manager.client.CMQC
-        options = (
-            constants.MQOO_BROWSE
-            | constants.MQOO_INPUT_AS_Q_DEF
-            | constants.MQOO_SAVE_ALL_CONTEXT
-            | constants.MQOO_FAIL_IF_QUIESCING
-        )
         if not state.prove_commits:
             execution.log.warning(
                 "the state queue %s is not defined on %s: each message moves alone, two executors"
@@ -319,27 +307,16 @@ def _open_queues(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor, 
                 run.queue_manager,
                 run.state_queue,
             )
-        length = browsed_length(run)
-        with ExitStack() as opened:
+        constants, length = queue_manager.client.CMQC, browsed_length(run)
 
-            def open_cursor(options: int) -> BrowseCursor:
-                queue = queue_manager.open(run.queue, options)
-                opened.callback(queue_manager.close, queue)
-                return BrowseCursor(queue_manager, queue, run.queue, length)
+        def open_cursor(options: int) -> BrowseCursor:
+            queue = queue_manager.open(run.queue, options)
+            opened.callback(queue_manager.close, queue)
+            return BrowseCursor(queue_manager, queue, run.queue, length)
 
-            cursor = open_cursor(options)
-            sequences = read_controls(run.controls).sequences
-            is_apart = sequences is not None and sequences.groups is not None
-            browse = constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING
-            yield state, cursor, open_cursor(browse) if is_apart else cursor
-
-
-def _find_accepted_plan_id(execution: Execution) -> str:
-    plan = execution.ledger.plans.of_run(execution.run.run_id)
-    if plan is None:
-        raise ExecutionError(
-            "MQDLQ-601",
-            f"run {execution.run.run_id} has no accepted plan to execute: the task approve was"
-            " marked as done by hand, or has failed; clear approve and the tasks after it",
-        )
-    return str(plan.plan_id)
+        browse = constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING
+        get = constants.MQOO_INPUT_AS_Q_DEF | constants.MQOO_SAVE_ALL_CONTEXT
+        cursor = open_cursor(browse | get)
+        sequences = read_controls(run.controls).sequences
+        is_apart = sequences is not None and sequences.groups is not None
+        yield state, cursor, open_cursor(browse) if is_apart else cursor

@@ -49,7 +49,7 @@ def accept_plan(execution: Execution, plan_id: str) -> PlanDescription:
     run, ledger, clock = execution.run, execution.ledger, execution.clock
     directory = plan_directory(execution.lake_root, plan_id)
     description = read_plan(directory)
-    snapshot = ledger.snapshots.of_run(run.run_id)
+    snapshot, recorded = ledger.snapshots.of_run(run.run_id), ledger.plans.of_run(run.run_id)
     if snapshot is None or description.snapshot_ids != (snapshot.snapshot_id,):
         raise ExecutionError(
             "MQDLQ-501", f"plan {plan_id} was not made from this run's snapshot; start a new run"
@@ -80,22 +80,19 @@ def accept_plan(execution: Execution, plan_id: str) -> PlanDescription:
             f"plan {plan_id} has been started by run {others[0]}; start a new run for the"
             " remaining messages",
         )
-    recorded = ledger.plans.of_run(run.run_id)
-    if recorded is None:
-        rows = (
-            (row.browse_seq, row.message_key, row.disposition)
-            for row in planned_messages(directory)
-        )
-        keys = {row.message_key for row in planned_messages(directory)}
-        settled = settled_places(snapshot.location, keys)
-        accepted = AcceptedPlan(run.run_id, plan_id, found, directory, clock())
-        ledger.plans.record(run, accepted, rows, settled)
-    elif recorded.plan_hash != found:
+    if recorded is not None and recorded.plan_hash != found:
         raise ExecutionError(
             "MQDLQ-507",
             f"run {run.run_id} has already accepted another plan, {recorded.plan_id}; start a new"
             " run",
         )
+    if recorded is None:
+        planned = planned_messages(directory)
+        rows = ((row.browse_seq, row.message_key, row.disposition) for row in planned)
+        keys = {row.message_key for row in planned_messages(directory)}
+        settled = settled_places(snapshot.location, keys)
+        accepted = AcceptedPlan(run.run_id, plan_id, found, directory, clock())
+        ledger.plans.record(run, accepted, rows, settled)
     return description
 
 
@@ -127,7 +124,7 @@ def find_reason_not_to_act(run: Run, ledger: Ledger) -> Reason | None:
 # Find the messages of a run that still have a step to try.
 
 
-def count_by_rule(
+def _count_by_rule(
     steps: tuple[Step, ...], attempts_made: int, made: Mapping[int, int]
 ) -> tuple[Step, ...]:
     """Return the steps with which `choose_step` counts the attempts of each rule by itself.
@@ -153,30 +150,31 @@ def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
     steps = _load_accepted_steps(plan.plan_id, plan.plan_hash, lake_root)
     attempts = ledger.attempts.made(run)
     by_rule = ledger.attempts.made_by_rule(run) if treatment_changes(run.rules_text) else {}
-    outcomes = {
-        one.message_id: one.outcome.outcome
-        for one in ledger.messages.listed(run.run_id)
-        if one.outcome
-    }
+    listed = ledger.messages.listed(run.run_id)
+    outcomes = {one.message_id: one.outcome.outcome for one in listed if one.outcome}
     unknown = ledger.attempts.in_states(run.queue_manager, AttemptState.UNKNOWN)
     in_doubt = {attempt.message_id for attempt in unknown}
     elsewhere = ledger.messages.departed_elsewhere(run.run_id)
-    truncated = _find_maybe_truncated(run, ledger)
-    causes = _find_causes(run, ledger)
+    truncated, causes = _read_snapshot(run, ledger)
     changes = find_all_changes(run, steps, ledger)
     items = []
     for message in ledger.messages.of_run(run.run_id):
-        made, last = attempts.get(message.message_id, (0, None))
-        ended = outcomes.get(message.message_id)
-        planned = steps.get(message.browse_seq, ())
-        remaining = count_by_rule(planned, made, by_rule.get(message.message_id, {}))
-        item = WorkItem(message, remaining, made, ended, last)
-        item.is_in_doubt = message.message_id in in_doubt
-        item.was_moved_elsewhere = message.message_id in elsewhere
-        item.cause_id = causes.get(message.browse_seq, "")
-        item.changes = changes.get(message.message_id)
-        item.planned = planned
-        item.withheld_reason = _find_reason_to_withhold(item, run, message.browse_seq in truncated)
+        message_id, seq = message.message_id, message.browse_seq
+        made, last = attempts.get(message_id, (0, None))
+        planned = steps.get(seq, ())
+        item = WorkItem(
+            message,
+            _count_by_rule(planned, made, by_rule.get(message_id, {})),
+            made,
+            outcomes.get(message_id),
+            last,
+            is_in_doubt=message_id in in_doubt,
+            was_moved_elsewhere=message_id in elsewhere,
+            cause_id=causes.get(seq, ""),
+            changes=changes.get(message_id),
+            planned=planned,
+        )
+        item.withheld_reason = _find_reason_to_withhold(item, run, truncated=seq in truncated)
         items.append(item)
     return WorkList(items)
 
@@ -206,24 +204,25 @@ def _load_accepted_steps(
     return steps
 
 
-def _find_maybe_truncated(run: Run, ledger: Ledger) -> set[int]:
+def _read_snapshot(run: Run, ledger: Ledger) -> tuple[set[int], dict[int, str]]:
+    """Return by browse_seq what must not lose its MQDLH, as it may be truncated, and the causes.
+
+    Causes are read only if a control of the run acts by cause.
+    """
     snapshot = ledger.snapshots.of_run(run.run_id)
-    if snapshot is None or run.deliver_truncated:
-        return set()
-    rows = snapshot_rows(snapshot.location, ["browse_seq", "maybe_truncated"])
-    return {row["browse_seq"] for row in rows if row["maybe_truncated"]}
+    truncated, causes = set[int](), dict[int, str]()
+    columns = CAUSE_COLUMNS if read_controls(run.controls).act_by_cause else ()
+    if snapshot is None or (run.deliver_truncated and not columns):
+        return truncated, causes
+    for row in snapshot_rows(snapshot.location, ["browse_seq", "maybe_truncated", *columns]):
+        if row["maybe_truncated"] and not run.deliver_truncated:
+            truncated.add(row["browse_seq"])
+        if columns:
+            causes[row["browse_seq"]] = cause_of_row(row).cause_id
+    return truncated, causes
 
 
-def _find_causes(run: Run, ledger: Ledger) -> dict[int, str]:
-    """Return the causes of messages by browse_seq if a control of the run acts by cause."""
-    snapshot = ledger.snapshots.of_run(run.run_id)
-    if snapshot is None or not read_controls(run.controls).act_by_cause:
-        return {}
-    rows = snapshot_rows(snapshot.location, ["browse_seq", *CAUSE_COLUMNS])
-    return {row["browse_seq"]: cause_of_row(row).cause_id for row in rows}
-
-
-def _find_reason_to_withhold(item: WorkItem, run: Run, truncated: bool) -> Reason | None:
+def _find_reason_to_withhold(item: WorkItem, run: Run, *, truncated: bool) -> Reason | None:
     step = item.step
     if step is None or step.action is Action.IGNORE:
         return None

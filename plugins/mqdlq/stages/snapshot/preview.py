@@ -39,22 +39,58 @@ class UnhandledMessages:
     browse_seqs: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
 class Preview:
     """The messages on a queue, and what a table would do with them.
 
-    `planned` counts the messages by the step that would be tried first, in table order.
+    Each combination of the columns that the table reads is evaluated once.
     """
 
-    queue_manager: str
-    queue: str
-    messages: int
-    bytes: int
-    causes: tuple[CountedCause, ...]
-    planned: tuple[tuple[Step, int], ...]
-    needs_attention: tuple[UnhandledMessages, ...]
-    maybe_truncated: int
-    at: datetime
+    def __init__(
+        self, queue_manager: str, queue: str, at: datetime, table: RulesTable, *, nul_as_blank: bool
+    ) -> None:
+        self.queue_manager, self.queue, self.at = queue_manager, queue, at
+        self.messages = self.bytes = self.maybe_truncated = 0
+        self._table, self._nul_as_blank = table, nul_as_blank
+        self._causes = CauseCounter()
+        self._steps: dict[tuple[Any, ...], tuple[Step, ...]] = {}
+        self._planned: Counter[Step] = Counter()
+        self._unhandled: dict[tuple[Outcome, str, Cause], UnhandledMessages] = {}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        self.messages += 1
+        self.bytes += row["total_length"]
+        self.maybe_truncated += row["maybe_truncated"]
+        self._causes.add_row(row)
+        is_asked = self._table.acts_on(row["class"])
+        key = (row["class"], *self._table.key_of(row))
+        if key not in self._steps:
+            values = with_nuls_as_blanks(row) if self._nul_as_blank else row
+            self._steps[key] = steps_for(self._table, values) if is_asked else ()
+        if steps := self._steps[key]:
+            self._planned[resolve(steps[0], row)] += 1
+            return
+        outcome = Outcome.UNMATCHED if is_asked else Outcome.UNPROCESSABLE
+        trouble = (outcome, row["problem"], cause_of_row(row))
+        unhandled = self._unhandled.setdefault(trouble, UnhandledMessages(*trouble))
+        unhandled.messages += 1
+        if len(unhandled.browse_seqs) < _MAX_SAMPLES:
+            unhandled.browse_seqs.append(row["browse_seq"])
+
+    @property
+    def causes(self) -> list[CountedCause]:
+        return self._causes.counted()
+
+    @property
+    def planned(self) -> list[tuple[Step, int]]:
+        """The messages by the step that would be tried first, in table order."""
+        return sorted(
+            self._planned.items(),
+            key=lambda p: (p[0].rule, -p[1], p[0].target_q, p[0].target_q_mgr),
+        )
+
+    @property
+    def needs_attention(self) -> list[UnhandledMessages]:
+        return sorted(self._unhandled.values(), key=lambda trouble: -trouble.messages)
 
 
 def preview_queue(
@@ -68,17 +104,22 @@ def preview_queue(
 ) -> Preview:
     """Browse a queue and evaluate the table for every message; nothing is written.
 
-    Without a name the queue is the table's INPUTQ, else the queue manager's DEADQ. `progress`
-    receives the number of messages browsed so far. Raises QueueManagerError, and
+    `progress` receives the number of messages browsed so far. Raises QueueManagerError, and
     ConnectionSettingsError if no queue is named anywhere.
     """
     name = choose_queue(queue_manager, table, queue)
-    asked = _PreviewCounter(table, nul_as_blank=nul_as_blank)
-    for rows in browse_rows(queue_manager, name, table, asked.columns, clock):
+    found = Preview(queue_manager.name, name, clock(), table, nul_as_blank=nul_as_blank)
+    for rows in browse_rows(queue_manager, name, table, _columns(table), clock):
         for row in rows:
-            asked.add(row)
-        progress(asked.messages)
-    return asked.build_preview(queue_manager.name, name, clock())
+            found.add(row)
+        progress(found.messages)
+    found.at = clock()
+    return found
+
+
+def _columns(table: RulesTable) -> list[str]:
+    own = ("browse_seq", "problem", "total_length", "maybe_truncated")
+    return sorted({*own, *COLUMNS, *table.columns, *TARGET_COLUMNS})
 
 
 def choose_queue(queue_manager: QueueManager, table: RulesTable, queue: str = "") -> str:
@@ -122,60 +163,3 @@ def browse_rows(
             rows = builder.rows(batch, clock())
             rows = matches.add_to(rows, [message.browsed for message in batch])
             yield rows.select(columns).to_pylist()
-
-
-class _PreviewCounter:
-    """Counts the results of a table; each combination of the columns it reads is evaluated once."""
-
-    def __init__(self, table: RulesTable, *, nul_as_blank: bool) -> None:
-        self._table, self._nul_as_blank = table, nul_as_blank
-        own = ("browse_seq", "problem", "total_length", "maybe_truncated")
-        self.columns = sorted({*own, *COLUMNS, *table.columns, *TARGET_COLUMNS})
-        self.messages = self._bytes = self._truncated = 0
-        self._causes = CauseCounter()
-        self._steps: dict[tuple[Any, ...], tuple[Step, ...]] = {}
-        self._planned: Counter[Step] = Counter()
-        self._unhandled: dict[tuple[Outcome, str, Cause], UnhandledMessages] = {}
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        self.messages += 1
-        self._bytes += row["total_length"]
-        self._truncated += row["maybe_truncated"]
-        self._causes.add_row(row)
-        steps = self._find_steps(row)
-        if steps:
-            self._planned[resolve(steps[0], row)] += 1
-            return
-        is_asked = self._table.acts_on(row["class"])
-        outcome = Outcome.UNMATCHED if is_asked else Outcome.UNPROCESSABLE
-        key = (outcome, row["problem"], cause_of_row(row))
-        trouble = self._unhandled.setdefault(key, UnhandledMessages(*key))
-        trouble.messages += 1
-        if len(trouble.browse_seqs) < _MAX_SAMPLES:
-            trouble.browse_seqs.append(row["browse_seq"])
-
-    def _find_steps(self, row: Mapping[str, Any]) -> tuple[Step, ...]:
-        key = (row["class"], *self._table.key_of(row))
-        if key not in self._steps:
-            is_asked = self._table.acts_on(row["class"])
-            values = with_nuls_as_blanks(row) if self._nul_as_blank else row
-            self._steps[key] = steps_for(self._table, values) if is_asked else ()
-        return self._steps[key]
-
-    def build_preview(self, queue_manager: str, queue: str, at: datetime) -> Preview:
-        planned = sorted(
-            self._planned.items(),
-            key=lambda p: (p[0].rule, -p[1], p[0].target_q, p[0].target_q_mgr),
-        )
-        unhandled = sorted(self._unhandled.values(), key=lambda trouble: -trouble.messages)
-        return Preview(
-            queue_manager=queue_manager,
-            queue=queue,
-            messages=self.messages,
-            bytes=self._bytes,
-            causes=tuple(self._causes.counted()),
-            planned=tuple(planned),
-            needs_attention=tuple(unhandled),
-            maybe_truncated=self._truncated,
-            at=at,
-        )

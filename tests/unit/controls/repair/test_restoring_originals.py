@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from mqdlq.cli import app
 from mqdlq.ledger.retention import Protection
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.retention import Pruner
+from mqdlq.stages.retention import Policy, Pruner
 from tests.support.restorations import reasons, restore_and_count
 from tests.support.world import World
 from tests.unit.controls.repair.approved_repairs import plan_repair
@@ -91,5 +91,5 @@ def test_the_original_is_pruned_when_it_was_delivered_longer_ago_than_copies_are
     world.clock.now += timedelta(days=31)
 
     pruner = Pruner(world.ledger, world.lake_root, world.clock, "alex")
-    chosen = pruner.choose_copies("test", world.clock.now - keep_for)
-    assert (chosen.copies, dict(chosen.kept)) == (1, {Protection.PROVISIONAL: 1})
+    (chosen,) = pruner.prune([Policy("test", keep_for, None)], is_dry_run=True, trust_clock=True)
+    assert (chosen.copies, dict(chosen.kept_copies)) == (1, {Protection.PROVISIONAL: 1})

@@ -44,13 +44,13 @@ def test_a_copy_goes_when_its_discard_is_older_than_the_policy(world: World) -> 
     pass_days(world, 10)
 
     early = prune_now(world, archive=10)
-    assert (early.copies.copies, archived(world)) == (0, archived(world))
+    assert (early.copies, archived(world)) == (0, archived(world))
 
     pass_days(world, 1)
     size = sum(files(world.lake_root)[name] for name in archived(world))
     done = prune_now(world, archive=10)
 
-    assert (done.copies.copies, done.copies.stored_bytes, archived(world)) == (3, size, [])
+    assert (done.copies, done.stored_bytes, archived(world)) == (3, size, [])
     assert {copy.pruned_by for copy in world.ledger.archive.copies()} == {"keep_archive_for P10D"}
 
 
@@ -62,7 +62,7 @@ def test_without_a_policy_every_copy_is_kept(world: World) -> None:
     done = prune_now(world, runs=10)
 
     assert files(world.lake_root) == before
-    assert kept_words(done.runs.kept)["snapshot"] == 1
+    assert kept_words(done.kept_runs)["snapshot"] == 1
 
 
 def test_a_dry_run_changes_nothing_and_counts_what_would_go(world: World) -> None:
@@ -72,9 +72,9 @@ def test_a_dry_run_changes_nothing_and_counts_what_would_go(world: World) -> Non
 
     told = prune_now(world, archive=10, is_dry_run=True)
 
-    assert (told.copies.copies, files(world.lake_root)) == (3, before)
+    assert (told.copies, files(world.lake_root)) == (3, before)
     assert world.ledger.prunes.last() is None
-    assert prune_now(world, archive=10).copies.stored_bytes == told.copies.stored_bytes
+    assert prune_now(world, archive=10).stored_bytes == told.stored_bytes
 
 
 def test_a_pruned_copy_is_refused_with_the_time_and_the_policy(world: World) -> None:
@@ -97,7 +97,7 @@ def test_a_hold_on_one_message_keeps_its_copy_only(world: World) -> None:
 
     done = prune_now(world, archive=10)
 
-    assert (done.copies.copies, kept_words(done.copies.kept)) == (2, {"hold": 1})
+    assert (done.copies, kept_words(done.kept_copies)) == (2, {"hold": 1})
     run_id = world.ledger.archive.copies()[0].run_id
     assert restore_and_count(world, run_id=run_id) == {"restored": 1, "refused": 2}
     assert world.bodies("DLQ")[0].endswith(b"two")
@@ -109,10 +109,10 @@ def test_a_hold_keeps_all_copies_until_it_is_removed(world: World, on: str) -> N
     pass_days(world, 20)
     held = hold(world, **{on: {"handler": "test", "run_id": run_id}[on]})
 
-    assert kept_words(prune_now(world, archive=10).copies.kept) == {"hold": 3}
+    assert kept_words(prune_now(world, archive=10).kept_copies) == {"hold": 3}
 
     world.ledger.holds.release(held.hold_id, reason="closed", who="legal", at=world.clock.now)
-    assert prune_now(world, archive=10).copies.copies == 3
+    assert prune_now(world, archive=10).copies == 3
 
 
 def test_the_copies_of_a_run_with_an_open_account_are_never_pruned(world: World) -> None:
@@ -124,7 +124,7 @@ def test_the_copies_of_a_run_with_an_open_account_are_never_pruned(world: World)
 
     done = prune_now(world, archive=10)
 
-    assert (done.copies.copies, kept_words(done.copies.kept)) == (0, {"unfinished": 3})
+    assert (done.copies, kept_words(done.kept_copies)) == (0, {"unfinished": 3})
 
 
 def test_a_copy_of_a_message_that_was_not_discarded_stays_in_its_file(world: World) -> None:
@@ -135,7 +135,7 @@ def test_a_copy_of_a_message_that_was_not_discarded_stays_in_its_file(world: Wor
 
     done = prune_now(world, archive=10)
 
-    assert (done.copies.copies, kept_words(done.copies.kept)) == (2, {"provisional": 1})
+    assert (done.copies, kept_words(done.kept_copies)) == (2, {"provisional": 1})
     assert read_back(copy.location) == {copy.message_id: copy.digest}
     assert run_id == copy.run_id
 
@@ -157,7 +157,7 @@ def test_a_restoration_that_has_not_finished_keeps_its_copies(
 
     done = prune_now(world, archive=10)
 
-    assert (done.copies.copies, kept_words(done.copies.kept)) == (0, {"restoration": 3})
+    assert (done.copies, kept_words(done.kept_copies)) == (0, {"restoration": 3})
 
 
 def test_a_failed_restoration_keeps_its_copy_for_the_time_of_the_policy(world: World) -> None:
@@ -165,10 +165,10 @@ def test_a_failed_restoration_keeps_its_copy_for_the_time_of_the_policy(world: W
     pass_days(world, 20)
     assert restore_and_count(world, run_id=run_id, to_queue="CLOSED") == {"not_attempted": 1}
 
-    assert kept_words(prune_now(world, archive=10).copies.kept) == {"restoration": 1}
+    assert kept_words(prune_now(world, archive=10).kept_copies) == {"restoration": 1}
 
     pass_days(world, 11)
-    assert prune_now(world, archive=10).copies.copies == 1
+    assert prune_now(world, archive=10).copies == 1
 
 
 def test_a_restored_copy_is_pruned_as_any_other(world: World) -> None:
@@ -176,7 +176,7 @@ def test_a_restored_copy_is_pruned_as_any_other(world: World) -> None:
     assert restore_and_count(world, to_queue="PARKED") == {"restored": 1}
     pass_days(world, 11)
 
-    assert prune_now(world, archive=10).copies.copies == 1
+    assert prune_now(world, archive=10).copies == 1
 
 
 def test_a_file_that_is_not_in_the_lake_is_not_recorded_as_pruned(world: World) -> None:
@@ -187,9 +187,9 @@ def test_a_file_that_is_not_in_the_lake_is_not_recorded_as_pruned(world: World) 
 
     done = prune_now(world, archive=10)
 
-    assert (done.copies.copies, kept_words(done.copies.kept)) == (0, {"missing": 3})
+    assert (done.copies, kept_words(done.kept_copies)) == (0, {"missing": 3})
     world.lake_root = elsewhere
-    assert prune_now(world, archive=10).copies.copies == 3
+    assert prune_now(world, archive=10).copies == 3
 
 
 def replace_lake(world: World) -> str:
@@ -205,7 +205,7 @@ def test_the_copy_of_a_lake_is_pruned_and_the_original_is_left_alone(world: Worl
     shutil.copytree(original, world.lake_root, dirs_exist_ok=True)
     before = files(original)
 
-    assert prune_now(world, archive=10).copies.copies == 3
+    assert prune_now(world, archive=10).copies == 3
 
     assert archived(world) == []
     assert files(original) == before
@@ -216,7 +216,7 @@ def test_a_run_that_is_not_the_handlers_keeps_its_copies(world: World) -> None:
     change(world, runs, runs.c.handler == "test", handler="other")
     pass_days(world, 20)
 
-    assert prune_now(world, archive=10).copies.copies == 0
+    assert prune_now(world, archive=10).copies == 0
 
 
 def test_the_age_of_a_copy_counts_from_the_proof_of_its_discard(world: World) -> None:
@@ -230,7 +230,7 @@ def test_the_age_of_a_copy_counts_from_the_proof_of_its_discard(world: World) ->
     settle(execution)
     pass_days(world, 5)
 
-    assert prune_now(world, archive=10).copies.copies == 0
+    assert prune_now(world, archive=10).copies == 0
 
     pass_days(world, 6)
-    assert prune_now(world, archive=10).copies.copies == 1
+    assert prune_now(world, archive=10).copies == 1

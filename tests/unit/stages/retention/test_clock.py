@@ -32,7 +32,7 @@ def test_clocks_of_two_computers_may_differ_by_seconds(world: World) -> None:
     pass_days(world, 30)
     world.clock.now -= timedelta(seconds=20)
 
-    assert len(prune_now(world, runs=10).runs.run_ids) == 1
+    assert len(prune_now(world, runs=10).run_ids) == 1
 
 
 def test_a_clock_that_jumped_ahead_prunes_nothing(world: World) -> None:
@@ -61,9 +61,9 @@ def test_a_confirmed_clock_is_remembered(world: World) -> None:
         prune_now(world, runs=10)
     confirmed = prune_now(world, runs=10, trust_clock=True)
 
-    assert len(confirmed.runs.run_ids) == 1
+    assert len(confirmed.run_ids) == 1
     world.clock.now += DAY
-    assert prune_now(world, runs=10).runs.run_ids == ["run-2"]
+    assert prune_now(world, runs=10).run_ids == ["run-2"]
 
 
 def test_a_long_pause_without_runs_is_confirmed_once(world: World) -> None:
@@ -75,4 +75,4 @@ def test_a_long_pause_without_runs_is_confirmed_once(world: World) -> None:
     prune_now(world, runs=10, trust_clock=True)
 
     world.clock.now += DAY
-    assert prune_now(world, runs=10).runs.run_ids == []
+    assert prune_now(world, runs=10).run_ids == []

@@ -79,8 +79,8 @@ def test_an_old_run_goes_with_its_rows_and_files_and_its_totals_stay(world: Worl
 
     done = prune_now(world, runs=10)
 
-    assert first in done.runs.run_ids
-    assert done.runs.messages == 3
+    assert first in done.run_ids
+    assert done.messages == 3
     assert rows_of(world, first) == {"pruned_runs", "pruned_outcomes"}
     assert all(first not in name for name in files(world.lake_root))
     assert len(contents(world.ledger)["messages"]) == 1
@@ -115,7 +115,7 @@ def test_a_run_without_work_goes_when_it_is_old(world: World) -> None:
 
     done = prune_now(world, runs=10)
 
-    assert (len(done.runs.run_ids), done.runs.messages, len(done.runs.kept)) == (3, 0, 0)
+    assert (len(done.run_ids), done.messages, len(done.kept_runs)) == (3, 0, 0)
 
 
 def test_the_handler_continues_as_before_after_a_prune(world: World) -> None:
@@ -145,8 +145,8 @@ def test_the_newest_run_of_a_queue_stays(world: World) -> None:
 
     done = prune_now(world, runs=10)
 
-    assert run_id not in done.runs.run_ids
-    assert kept_words(done.runs.kept) == {"newest": 1}
+    assert run_id not in done.run_ids
+    assert kept_words(done.kept_runs) == {"newest": 1}
 
 
 def test_a_run_with_a_snapshot_stays(world: World) -> None:
@@ -156,7 +156,7 @@ def test_a_run_with_a_snapshot_stays(world: World) -> None:
 
     done = prune_now(world, runs=10)
 
-    assert kept_words(done.runs.kept) == {"snapshot": 1}
+    assert kept_words(done.kept_runs) == {"snapshot": 1}
 
 
 def test_a_run_with_archive_copies_stays_until_they_are_pruned(world: World) -> None:
@@ -165,12 +165,12 @@ def test_a_run_with_archive_copies_stays_until_they_are_pruned(world: World) -> 
     deliver(world, b"three")
     forget_snapshots(world)
 
-    assert kept_words(prune_now(world, runs=10).runs.kept) == {"copies": 1}
+    assert kept_words(prune_now(world, runs=10).kept_runs) == {"copies": 1}
     planned = prune_now(world, archive=10, runs=10, is_dry_run=True)
     done = prune_now(world, archive=10, runs=10)
 
-    assert run_id in done.runs.run_ids
-    assert (planned.runs.run_ids, planned.runs.messages) == (done.runs.run_ids, 2)
+    assert run_id in done.run_ids
+    assert (planned.run_ids, planned.messages) == (done.run_ids, 2)
     assert rows_of(world, run_id) == {"pruned_runs", "pruned_outcomes"}
 
 
@@ -183,8 +183,8 @@ def test_an_unfinished_run_stays(world: World) -> None:
 
     done = prune_now(world, runs=10)
 
-    assert execution.run.run_id not in done.runs.run_ids
-    assert kept_words(done.runs.kept) == {"unfinished": 1}
+    assert execution.run.run_id not in done.run_ids
+    assert kept_words(done.kept_runs) == {"unfinished": 1}
 
 
 def test_a_run_with_an_unknown_outcome_stays(world: World) -> None:
@@ -192,7 +192,7 @@ def test_a_run_with_an_unknown_outcome_stays(world: World) -> None:
     change(world, attempts, attempts.c.run_id == first, state=AttemptState.UNKNOWN)
     change(world, outcomes, outcomes.c.run_id == first, outcome=Outcome.UNKNOWN)
 
-    assert kept_words(prune_now(world, runs=10).runs.kept) == {"unsettled": 1}
+    assert kept_words(prune_now(world, runs=10).kept_runs) == {"unsettled": 1}
 
 
 def test_a_run_with_an_unknown_outcome_stays_although_other_messages_departed(world: World) -> None:
@@ -200,7 +200,7 @@ def test_a_run_with_an_unknown_outcome_stays_although_other_messages_departed(wo
     change(world, attempts, attempts.c.run_id == first, state=AttemptState.FAILED)
     change(world, outcomes, outcomes.c.run_id == first, outcome=Outcome.UNKNOWN)
 
-    kept = prune_now(world, runs=10).runs.kept
+    kept = prune_now(world, runs=10).kept_runs
 
     assert world.ledger.outcomes.counts(second) == {Outcome.DELIVERED: 1}
     assert kept_words(kept) == {"unsettled": 1}
@@ -216,7 +216,7 @@ def test_a_count_of_attempts_that_carries_on_stays(world: World) -> None:
 
     done = prune_now(world, runs=10)
 
-    assert kept_words(done.runs.kept) == {"attempts": 1}
+    assert kept_words(done.kept_runs) == {"attempts": 1}
 
 
 def test_failed_attempts_go_if_no_run_counts_them(world: World) -> None:
@@ -230,7 +230,7 @@ def test_failed_attempts_go_if_no_run_counts_them(world: World) -> None:
 
     done = prune_now(world, runs=10)
 
-    assert run_id in done.runs.run_ids
+    assert run_id in done.run_ids
     # The stuck message is on the queue, and the run that is kept lists it.
     assert len(contents(world.ledger)["messages"]) == 2
 
@@ -241,7 +241,7 @@ def test_a_run_with_an_open_approval_stays(world: World) -> None:
     world.ledger.plans.record_approval(first, Approval("h", ("discard",), "asked", "", at))
     world.ledger.plans.record_approval(second, Approval("h", ("discard",), "asked", "", at))
 
-    assert kept_words(prune_now(world, runs=10).runs.kept) == {"approval": 1}
+    assert kept_words(prune_now(world, runs=10).kept_runs) == {"approval": 1}
 
 
 def test_a_run_with_a_lease_stays(world: World) -> None:
@@ -249,7 +249,7 @@ def test_a_run_with_a_lease_stays(world: World) -> None:
     (message, *_) = world.ledger.messages.of_run(first)
     world.ledger.messages.lease(first, [message.message_id], world.clock.now + DAY)
 
-    assert kept_words(prune_now(world, runs=10).runs.kept) == {"leased": 1}
+    assert kept_words(prune_now(world, runs=10).kept_runs) == {"leased": 1}
 
 
 def test_a_hold_on_a_message_keeps_its_run_and_the_snapshot(world: World) -> None:
@@ -262,7 +262,7 @@ def test_a_hold_on_a_message_keeps_its_run_and_the_snapshot(world: World) -> Non
     forget_snapshots(world)
     done = prune_now(world, runs=10)
 
-    assert kept_words(done.runs.kept) == {"hold": 1}
+    assert kept_words(done.kept_runs) == {"hold": 1}
     assert world.ledger.snapshots.pruned_at(first) is None
 
 
@@ -278,7 +278,7 @@ def test_a_run_that_proves_a_departure_stays_while_another_run_needs_it(world: W
 
     done = prune_now(world, runs=10)
 
-    assert kept_words(done.runs.kept) == {"unfinished": 1, "linked": 1}
+    assert kept_words(done.kept_runs) == {"unfinished": 1, "linked": 1}
     make_pass(open_account)
     settle(open_account)
     assert world.outcomes(open_account.run) == {1: "leased_by_run"}
@@ -328,7 +328,7 @@ def test_settled_messages_are_counted_in_the_totals(world: World) -> None:
 
     done = prune_now(world, runs=10)
 
-    assert second in done.runs.run_ids
+    assert second in done.run_ids
     ((is_settled, outcome, messages),) = [
         (one.is_settled, one.outcome, one.messages)
         for one in world.ledger.prunes.outcomes_of(second)
