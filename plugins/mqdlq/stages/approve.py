@@ -19,7 +19,7 @@ from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messa
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Approval, AuditEvent, Run
 from mqdlq.model import Action, AuditKind, Outcome
-from mqdlq.resources import Execution, Log
+from mqdlq.resources import Execution
 from mqdlq.stages.execute import accept_plan
 from mqdlq.stages.execute.settlement import UntouchedMessages
 from mqdlq.stages.run_options import WITHOUT_PERSON
@@ -59,10 +59,7 @@ Question = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PlanReview:
-    """An accepted plan, the coverage of the snapshot's messages as text, and the open questions.
-
-    Without questions the plan may be executed. With questions it needs an approval first.
-    """
+    """An accepted plan, which snapshot messages it covers, and the questions to answer first."""
 
     plan: PlanDescription
     coverage: str
@@ -90,43 +87,41 @@ def review_plan(
     require_plan(directory)
     plan = accept_plan(execution, plan_id)
     accepted = PlanReview(plan, _describe_coverage(run, plan, ledger))
-    answer = _accept_answer(run, answer, guards, plan=directory, ledger=ledger, log=log)
-    approval = _find_approval(run, answer, ledger)
+    approval = ledger.plans.last_approval(run.run_id)
+    if approval is not None and approval.decision == "asked" and answer:
+        approval = _record_answer(execution, approval, answer, guards, directory)
     if approval is not None and approval.decision != "asked":
         log.info("%s by %s", approval.decision, approval.who)
-    elif asked := _ask(run, guards, ledger, directory, log):
-        names = tuple(dict.fromkeys(guard for guard, _ in asked))
-        question = Approval(plan.plan_hash, names, "asked", "", execution.clock())
-        if not is_watched:
-            if approval is None:
-                ledger.plans.record_approval(run.run_id, question)
-            return replace(accepted, questions=asked)
-        _continue_in_the_foreground(run, question, ledger, log)
-    for line in _describe_review(run, accepted):
-        log.info("%s", line)
+    else:
+        asked = tuple(ask_guards(run, guards, ledger=ledger, plan=directory))
+        need = "a run that acts would need" if run.dry_run else "needs"
+        for _, text in asked:
+            log.info("%s an approval: %s", need, text)
+        if asked and not run.dry_run:
+            names = tuple(dict.fromkeys(guard for guard, _ in asked))
+            question = Approval(plan.plan_hash, names, "asked", "", execution.clock())
+            if not is_watched:
+                if approval is None:
+                    ledger.plans.record_approval(run.run_id, question)
+                return replace(accepted, questions=asked)
+            _continue_in_the_foreground(execution, question)
+    log.info("plan %s: %s", plan.plan_id, accepted.coverage)
+    for step in plan.counts:
+        rule = "action" if run.has_given_action else f"line {step.rule_line}"
+        target = f" to {step.target_q}" if step.target_q else ""
+        log.info("%s %s%s: %s", rule, step.action, target, count(step.messages, "message"))
     return accepted
 
 
-def _ask(
-    run: Run, guards: ApprovalGuards, ledger: Ledger, directory: str, log: Log
-) -> tuple[Question, ...]:
-    """Log and return the questions of the guards; a dry run only logs them."""
-    asked = tuple(ask_guards(run, guards, ledger=ledger, plan=directory))
-    need = "a run that acts would need" if run.dry_run else "needs"
-    for _, text in asked:
-        log.info("%s an approval: %s", need, text)
-    return () if run.dry_run else asked
-
-
-def _continue_in_the_foreground(run: Run, question: Approval, ledger: Ledger, log: Log) -> None:
+def _continue_in_the_foreground(execution: Execution, question: Approval) -> None:
     """Reject a plan that a person must approve in any case; any other is as good as approved."""
     for guard, (who, why) in _NEVER_IN_THE_FOREGROUND.items():
         if guard in question.guards:
             rejection = replace(question, decision="rejected", who=who)
-            ledger.plans.record_approval(run.run_id, rejection)
-            log.warning("%s", why)
+            execution.ledger.plans.record_approval(execution.run.run_id, rejection)
+            execution.log.warning("%s", why)
             return
-    log.info("a run in the foreground continues without an approval")
+    execution.log.info("a run in the foreground continues without an approval")
 
 
 def require_plan(directory: str) -> None:
@@ -157,36 +152,52 @@ def record_answer(
     }
 
 
-def _find_approval(run: Run, answer: Mapping[str, Any] | None, ledger: Ledger) -> Approval | None:
-    earlier = ledger.plans.last_approval(run.run_id)
-    if earlier is None or earlier.decision != "asked" or not answer:
-        return earlier
-    at = datetime.fromisoformat(answer["at"])
-    why = answer.get("why", "")
-    given = replace(earlier, decision=answer["decision"], who=answer["who"], at=at, why=why)
-    ledger.plans.record_approval(run.run_id, given)
-    return given
+def _record_answer(
+    execution: Execution,
+    question: Approval,
+    answer: Mapping[str, Any],
+    guards: ApprovalGuards,
+    plan: str,
+) -> Approval:
+    """Record the answer to an open question, unless that person must not give it.
+
+    `plan` is the directory of the plan. Only the approval of a plan with a guarded action can be
+    refused. The audit records that once, and the question stays open.
+    """
+    run, ledger = execution.run, execution.ledger
+    at, why, fault = datetime.fromisoformat(answer["at"]), answer.get("why", ""), ""
+    if answer["decision"] == "approved":
+        planned = (step.action for message in planned_messages(plan) for step in message.steps)
+        if _guarded_actions(Counter(planned), guards.second_person):
+            fault = find_fault_of_approver(run, answer.get("names", ()))
+    if not fault:
+        given = replace(question, decision=answer["decision"], who=answer["who"], at=at, why=why)
+        ledger.plans.record_approval(run.run_id, given)
+        return given
+    execution.log.warning("the approval of %s is refused: %s [MQDLQ-978]", answer["who"], fault)
+    ledger.audit.record_once(
+        AuditEvent(
+            at=at,
+            what=AuditKind.SECOND_PERSON_REFUSED,
+            who=answer["who"],
+            handler=run.handler,
+            run_id=run.run_id,
+            why=why,
+            details=fault,
+        )
+    )
+    return question
 
 
 def _describe_coverage(run: Run, plan: PlanDescription, ledger: Ledger) -> str:
     """Return which messages the plan covers, and why it omits the others of the snapshot."""
     snapshot = ledger.snapshots.of_run(run.run_id)
     settled: Counter[Outcome] = Counter()
-    others = 0
-    if run.named and snapshot is not None:
-        others = snapshot.messages - plan.messages
-    elif snapshot is not None:
+    others = snapshot.messages - plan.messages if run.named and snapshot else 0
+    if snapshot is not None and not run.named:
         for how, number in UntouchedMessages(snapshot.location).count_settled().items():
             settled[how.outcome] += number
     return plan_in_words(plan.dispositions, settled, others)
-
-
-def _describe_review(run: Run, accepted: PlanReview) -> Iterator[str]:
-    yield f"plan {accepted.plan.plan_id}: {accepted.coverage}"
-    for step in accepted.plan.counts:
-        rule = "action" if run.has_given_action else f"line {step.rule_line}"
-        target = f" to {step.target_q}" if step.target_q else ""
-        yield f"{rule} {step.action}{target}: {count(step.messages, 'message')}"
 
 
 @dataclass(slots=True)
@@ -268,45 +279,6 @@ def _describe_need(run: Run, found: Counter[Action]) -> str:
     else:
         rest = "nobody can approve this, because Airflow does not know who started the run"
     return f"{numbers}: {rest}"
-
-
-def _accept_answer(
-    run: Run,
-    answer: Mapping[str, Any] | None,
-    guards: ApprovalGuards,
-    *,
-    plan: str,
-    ledger: Ledger,
-    log: Log,
-) -> Mapping[str, Any] | None:
-    """Return an answer, or None if that person must not give it; the audit records that once.
-
-    `answer` is that of `record_answer`, and `plan` the directory of the plan. Only the
-    approval of a plan with a guarded action can be refused, and only while the question is open.
-    """
-    earlier = ledger.plans.last_approval(run.run_id)
-    is_open = earlier is not None and earlier.decision == "asked"
-    if not answer or answer["decision"] != "approved" or not is_open:
-        return answer
-    planned = (step.action for message in planned_messages(plan) for step in message.steps)
-    if not _guarded_actions(Counter(planned), guards.second_person):
-        return answer
-    fault = find_fault_of_approver(run, answer.get("names", ()))
-    if fault:
-        log.warning("the approval of %s is refused: %s [MQDLQ-978]", answer["who"], fault)
-        ledger.audit.record_once(
-            AuditEvent(
-                at=datetime.fromisoformat(answer["at"]),
-                what=AuditKind.SECOND_PERSON_REFUSED,
-                who=answer["who"],
-                handler=run.handler,
-                run_id=run.run_id,
-                why=answer.get("why", ""),
-                details=fault,
-            )
-        )
-        return None
-    return answer
 
 
 def find_fault_of_approver(run: Run, approver: Iterable[str]) -> str:
