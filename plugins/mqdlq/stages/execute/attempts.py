@@ -16,8 +16,7 @@ from mqdlq.controls.repair.changes import explain_delivery
 from mqdlq.controls.work import Planned, PlannedAttempt, WorkItem, choose_step
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, message_key
-from mqdlq.ledger.tables.messages import Attempt, Learned, OutcomeFact
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import Attempt, Learned, OutcomeFact, Run
 from mqdlq.model import Action, AttemptState, Outcome, Step, WorkNumber
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.client import printable_name

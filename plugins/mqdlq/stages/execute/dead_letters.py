@@ -13,8 +13,7 @@ from mqdlq.controls.work import Planned, PlannedAttempt, WorkList
 from mqdlq.errors import ExecutionError, LakeError, QueueManagerError
 from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, following_ccsid, message_key
 from mqdlq.lake.archive import Copy, name_of_copies, read_copies, steady_digest, write_copies
-from mqdlq.ledger.tables.controls import MessageRepair
-from mqdlq.ledger.tables.runs import Run
+from mqdlq.ledger.tables import MessageRepair, Run
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage, browse_with_properties
 from mqdlq.mqi.unit_of_work import Delivery, GotMessage, UnitOfWork

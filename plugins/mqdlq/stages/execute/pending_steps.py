@@ -20,8 +20,7 @@ from mqdlq.lake import (
     snapshot_rows,
 )
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables.messages import Attempt, OutcomeFact
-from mqdlq.ledger.tables.runs import AcceptedPlan, Run
+from mqdlq.ledger.tables import AcceptedPlan, Attempt, OutcomeFact, Run
 from mqdlq.model import Action, AttemptState, Outcome, PlannedMessage, Step
 from mqdlq.plan import plan_hash
 from mqdlq.reasons import Reason, Why

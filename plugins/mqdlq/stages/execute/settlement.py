@@ -22,8 +22,7 @@ from mqdlq.lake import read_manifest, settled_rows, snapshot_rows
 from mqdlq.lake.schema import SETTLED
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader
-from mqdlq.ledger.tables.messages import Attempt, Ending, OutcomeFact
-from mqdlq.ledger.tables.runs import Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import Attempt, Ending, OutcomeFact, Run, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, Destination, Disposition, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.client import BLANK_NAME

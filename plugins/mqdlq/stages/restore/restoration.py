@@ -13,7 +13,7 @@ from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, following_ccsid
 from mqdlq.lake.archive import Copy
 from mqdlq.lake.works import record_restoration
 from mqdlq.ledger.archive import ArchivedCopy
-from mqdlq.ledger.tables.messages import CopyState, Restoration
+from mqdlq.ledger.tables import CopyState, Restoration
 from mqdlq.model import Destination, PutAuthority, RestorationState, WorkNumber
 from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers

@@ -20,8 +20,7 @@ from mqdlq.lake.archive import Copy, read_copies
 from mqdlq.lake.files import MissingFileError
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
-from mqdlq.ledger.tables.messages import CopyId, CopyState, Restoration
-from mqdlq.ledger.tables.retention import Epoch
+from mqdlq.ledger.tables import CopyId, CopyState, Epoch, Restoration
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.reasons import Reason, Why
 from mqdlq.rules import RulesError, parse
