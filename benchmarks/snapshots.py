@@ -26,7 +26,7 @@ from mqdlq import lake
 from mqdlq.headers import PREFIX_LENGTH, DeadLetterHeader
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.stages.execute import accept_plan, settle
-from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
+from mqdlq.stages.snapshot.capture import SnapshotOptions
 from mqdlq.stages.snapshot.taking import take_snapshot
 from tests.support.world import DEFINITIONS, World
 

@@ -39,7 +39,7 @@ from mqdlq.rules import freeze, parse
 from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, settle
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import prepare_run, record_run
-from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
+from mqdlq.stages.snapshot.capture import SnapshotOptions
 from mqdlq.stages.snapshot.taking import take_snapshot
 from tests.support.write_locks import require_write_locks
 

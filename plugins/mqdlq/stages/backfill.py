@@ -14,19 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from mqdlq import directories
+from mqdlq import directories, lake
 from mqdlq.errors import HandlerError
 from mqdlq.headers import message_key
-from mqdlq.lake import (
-    SnapshotManifest,
-    SnapshotWriter,
-    find_snapshot,
-    planned_messages,
-    read_manifest,
-    settled_rows,
-    snapshot_rows,
-    snapshot_stands,
-)
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Look, Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
@@ -37,18 +27,12 @@ from mqdlq.rules import find_unstored
 from mqdlq.rules.diagnostics import listed
 from mqdlq.stages.execute.settlement import read_all_keys, read_message_keys
 from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
-from mqdlq.stages.snapshot.compact_rows import record_causes
-from mqdlq.stages.snapshot.taking import (
-    check_given_action,
-    finish_snapshot,
-    locate_snapshot,
-    new_snapshot_id,
-)
+from mqdlq.stages.snapshot import taking
 
 
 def merge_window(
     execution: Execution, window: BackfillWindow, *, apply: bool
-) -> SnapshotManifest | None:
+) -> lake.SnapshotManifest | None:
     """Merge the snapshots of a window; return None if there is nothing to evaluate.
 
     With `apply` the run acts: it gets only messages that are still on its queue. A second call
@@ -69,8 +53,10 @@ def merge_window(
     for warning in check_comparisons(run, kept, apply=apply):
         log.warning("%s", warning)
     manifest = merge_snapshots(execution, kept, apply=apply)
-    check_given_action(run, str(locate_snapshot(manifest, execution.lake_root)["snapshot"]))
-    record_causes(run, ledger=ledger)
+    taking.check_given_action(
+        run, str(taking.locate_snapshot(manifest, execution.lake_root)["snapshot"])
+    )
+    taking.record_causes(run, ledger=ledger)
     which = "are on the queue now" if apply else "to be evaluated"
     log.info("%d messages from %s %s", manifest.messages, window, which)
     return manifest if manifest.messages or not apply else None
@@ -78,7 +64,7 @@ def merge_window(
 
 def merge_snapshots(
     execution: Execution, taken: Sequence[TakenSnapshot], *, apply: bool
-) -> SnapshotManifest:
+) -> lake.SnapshotManifest:
     """Write one snapshot from several, with the run's rules and the newest row of each message.
 
     The snapshots must not be pruned. With `apply` the run acts: only messages that a browse of
@@ -89,7 +75,7 @@ def merge_snapshots(
     run, ledger, lake_root = execution.run, execution.ledger, execution.lake_root
     recorded = ledger.snapshots.of_run(run.run_id)
     if recorded is not None:
-        return read_manifest(recorded.location)
+        return lake.read_manifest(recorded.location)
     sources, wanted = _find_sources(taken, lake_root)
     if apply:
         present = _browse_message_keys(run, execution.settings)
@@ -98,23 +84,19 @@ def merge_snapshots(
         wanted = Counter({key: number for key, number in wanted.items() if key in run.named})
     chosen = _choose_newest(sources, wanted)
     at = execution.clock()
-    snapshot_id = new_snapshot_id(at)
-    with SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer:
+    snapshot_id = taking.new_snapshot_id(at)
+    with lake.SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer:
         browse_seq = 0
         for location, rest in zip(sources, chosen, strict=True):
-            for row in snapshot_rows(location):
+            for row in lake.snapshot_rows(location):
                 if rest[row["message_key"]] > 0:
                     rest[row["message_key"]] -= 1
                     browse_seq += 1
                     writer.write({**row, "browse_seq": browse_seq})
         merged = tuple(one.snapshot_id for one in taken)
-        manifest = finish_snapshot(writer, run, at, put_together_from=merged)
+        manifest = taking.finish_snapshot(writer, run, at, put_together_from=merged)
     if apply:
-        ledger.snapshots.record(
-            TakenSnapshot(
-                run.run_id, snapshot_id, writer.directory, manifest.messages, manifest.taken_at
-            )
-        )
+        taking.record_snapshot(execution, manifest, writer.directory)
     return manifest
 
 
@@ -124,7 +106,7 @@ def check_comparisons(run: Run, taken: Iterable[TakenSnapshot], *, apply: bool) 
     Its messages match none of these rules, and fall to later rules. Raises HandlerError if the run
     acts.
     """
-    texts = [read_manifest(one.location).rules_text for one in taken]
+    texts = [lake.read_manifest(one.location).rules_text for one in taken]
     unstored = find_unstored(run.rules_text, texts)
     if not unstored:
         return
@@ -143,7 +125,7 @@ def check_comparisons(run: Run, taken: Iterable[TakenSnapshot], *, apply: bool) 
 
 def drop_pruned(taken: Iterable[TakenSnapshot]) -> list[TakenSnapshot]:
     """Return the snapshots that have not been pruned."""
-    return [one for one in taken if snapshot_stands(one.location)]
+    return [one for one in taken if lake.snapshot_stands(one.location)]
 
 
 def _find_sources(
@@ -156,8 +138,8 @@ def _find_sources(
     earlier: dict[str, str] = {}
     wanted: Counter[bytes] = Counter()
     for one in taken:
-        for snapshot_id in read_manifest(one.location).refers_to:
-            earlier.setdefault(snapshot_id, find_snapshot(lake_root, snapshot_id))
+        for snapshot_id in lake.read_manifest(one.location).refers_to:
+            earlier.setdefault(snapshot_id, lake.find_snapshot(lake_root, snapshot_id))
         wanted |= Counter(read_all_keys(one.location))
     own = [one.location for one in taken]
     before = [place for _, place in sorted(earlier.items()) if place not in own]
@@ -207,12 +189,15 @@ def find_differences(
     then: dict[bytes, str] = {}
     for one in taken:
         plan_then = ledger.plans.of_run(one.run_id)
-        steps = _read_treatments(plan_then.location) if plan_then is not None else {}
-        for row in snapshot_rows(one.location, ["browse_seq", "message_key"]):
+        steps = _read_treatments(plan_then.location) if plan_then else {}
+        for row in lake.snapshot_rows(one.location, ["browse_seq", "message_key"]):
             if row["browse_seq"] in steps:
                 then[row["message_key"]] = steps[row["browse_seq"]]
-    for key, treatment in _read_settled_treatments(taken):
-        then.setdefault(key, treatment)
+    for one in taken:  # messages with compact rows, as earlier runs had left them
+        for batch in lake.settled_rows(one.location, ["message_key", "outcome", "action"]):
+            for row in batch.to_pylist():
+                left = row["action"] or Outcome(row["outcome"]).words
+                then.setdefault(row["message_key"], left)
     now = _read_treatments(plan)
     counted: Counter[tuple[str, str]] = Counter()
     for browse_seq, key in enumerate(read_message_keys(put_together_at), start=1):
@@ -258,18 +243,10 @@ def report_differences(
     (directory / "differences.json").write_text(text, encoding="utf-8")
 
 
-def _read_settled_treatments(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[bytes, str]]:
-    """Yield the keys of messages with compact rows, and how runs had left them."""
-    columns = ["message_key", "outcome", "action"]
-    for one in taken:
-        for batch in settled_rows(one.location, columns):
-            for row in batch.to_pylist():
-                left = row["action"] or Outcome(row["outcome"]).words
-                yield row["message_key"], left
-
-
 def _read_treatments(plan: str) -> dict[int, str]:
-    return {message.browse_seq: _describe_treatment(message) for message in planned_messages(plan)}
+    return {
+        message.browse_seq: _describe_treatment(message) for message in lake.planned_messages(plan)
+    }
 
 
 def _describe_treatment(message: PlannedMessage) -> str:

@@ -27,19 +27,11 @@ MOST_WORDS: Final = 5
 """How many things a summary names."""
 
 
-@dataclass(frozen=True, slots=True)
-class LostFile:
-    """A file of archive copies that the ledger does not know, of a run that it knows or misses.
+LostFile = tuple[str, str, int, Mapping[int, str]]
+"""A file of archive copies that the ledger does not know: its run, its place, its copies.
 
-    `digests` has the copies that the ledger can take on: those of messages that it knows.
-    """
-
-    run_id: str
-    location: str
-    copies: int
-    digests: Mapping[int, str]
-
-
+The digests are those of the copies that the ledger can take on, of messages that it knows.
+"""
 LostRestoration = tuple[Restoration, Sequence[tuple[str, int, str]]]
 """A restoration of which the ledger misses what it put, and what it was to put."""
 
@@ -56,15 +48,13 @@ class Missing:
     def in_words(self) -> list[str]:
         found = []
         if self.works:
-            found.append(f"{count(self.works, 'pass or restoration', 'passes and restorations')}")
-        for file in self.files:
-            copies = count(file.copies, "archive copy", "archive copies")
-            fate = (
-                f"{len(file.digests)} of them can be taken on"
-                if file.digests
-                else f"they stay in {file.location}, and `mqdlq restore` cannot put them"
-            )
-            found.append(f"{copies} of run {file.run_id} ({fate})")
+            found.append(count(self.works, "pass or restoration", "passes and restorations"))
+        for run_id, location, number, digests in self.files:
+            fate = f"they stay in {location}, and `mqdlq restore` cannot put them"
+            if digests:
+                fate = f"{len(digests)} of them can be taken on"
+            copies = count(number, "archive copy", "archive copies")
+            found.append(f"{copies} of run {run_id} ({fate})")
         for restoration, lost in self.restorations:
             to = place(restoration.to_queue, restoration.to_queue_manager)
             found.append(
@@ -114,7 +104,7 @@ def _read_lost_file(run_id: str, location: str, ledger: Ledger) -> LostFile:
             copies += 1
             if copy.message_id in ids:
                 digests[copy.message_id] = copy.digest
-    return LostFile(run_id, location, copies, digests)
+    return run_id, location, copies, digests
 
 
 def _lost_restorations(ledger: Ledger, lake_root: str) -> Iterator[LostRestoration]:
@@ -168,9 +158,9 @@ def require_newest_ledger(ledger: Ledger, lake_root: str) -> None:
 def begin_work(resources: Resources, what: str, state_queue: str, markers: Markers) -> RecordedWork:
     """Take the number of a pass or restoration, and write it to the lake before anything moves.
 
-    `what` names the run or the restoration; the caller holds the state queue. If a crash comes
-    between the two writes, the ledger knows a number that is nowhere else, which does no harm.
-    Raises OlderLedgerError if the lake or a marker has work that the ledger does not know.
+    The caller holds the state queue. If a crash comes between the two writes, the ledger knows a
+    number that is nowhere else, which does no harm. Raises OlderLedgerError if the lake or a marker
+    has work that the ledger does not know.
     """
     ledger, lake_root = resources.ledger, resources.lake_root
     require_newest_ledger(ledger, lake_root)
@@ -241,12 +231,11 @@ def take_on(
 ) -> tuple[Epoch, Missing]:
     """Begin an epoch: from now on this ledger is the newest one of its lake and state queues.
 
-    Returns the epoch and what the ledger missed.
-    The ledger records the archive copies of messages that it knows, and copies that a lost
-    restoration was to put as `unknown`, so that they are not put again unless a person asks for
-    that. Moves are taken on later, from the markers that the next pass finds. If a crash comes in
-    between, the same call records the rest. It may be called although nothing is missing: then only
-    the state queues may show what the ledger lost.
+    Returns the epoch and what the ledger missed. The ledger records the archive copies of messages
+    that it knows, and copies that a lost restoration was to put as `unknown`, so that they are not
+    put again unless a person asks for that. Moves are taken on later, from the markers that the
+    next pass finds. If a crash comes in between, the same call records the rest. It may be called
+    although nothing is missing: then only the state queues may show what the ledger lost.
     """
     missing, newest = find_missing(ledger, lake_root), newest_work(lake_root)
     for file in missing.files:
@@ -263,17 +252,16 @@ def take_on(
 def _take_on_copies(file: LostFile, ledger: Ledger, lake_root: str) -> None:
     from mqdlq.stages.execute.pending_steps import load_work_list  # noqa: PLC0415 (it imports us)
 
-    run = ledger.runs.get(file.run_id)
-    if run is None or not file.digests:
+    run_id, location, _, digests = file
+    run = ledger.runs.get(run_id)
+    if run is None or not digests:
         return
-    items = load_work_list(run, ledger, lake_root).items if run.repair else []
     changes = [
         item.changes
-        for item in items
-        if item.changes is not None and item.message.message_id in file.digests
+        for item in (load_work_list(run, ledger, lake_root).items if run.repair else ())
+        if item.changes is not None and item.message.message_id in digests
     ]
-    at = time_of_copies(file.location)
-    ledger.archive.record(run.run_id, file.location, file.digests, at, changes)
+    ledger.archive.record(run_id, location, digests, time_of_copies(location), changes)
 
 
 def _take_on_restoration(

@@ -22,13 +22,12 @@ class RunOptions:
 
     `input_q` and `input_q_mgr` override the table's INPUTQ and INPUTQM, as runmqdlq's arguments do
     (a blank `input_q` means the queue manager's dead-letter queue). `rules` names another table in
-    the handler's directory. `message_keys` (hex, as in the report) restricts the run to these
-    messages; none means all. `action` is one rule without patterns that replaces the table's rules
-    for these messages, `repair` has the fields that it changes (see `parse_repair`). `given_wait`
-    overrides WAIT, in seconds (0 for NO, None for YES); it is a 1-tuple because None is a value.
-    `started_by` describes the user or program that started the run; `started_by_user` is the
-    user's name in Airflow, `why` the user's reason or ticket. `follows` is the DAG run's id of the
-    run whose WAIT this run continues.
+    the handler's directory. `message_keys` (hex) restricts the run to these messages; none means
+    all. `action` is one rule without patterns that replaces the table's rules for these messages,
+    `repair` has the fields that it changes (see `parse_repair`). `given_wait` overrides WAIT, in
+    seconds (0 for NO, None for YES); it is a 1-tuple because None is a value. `started_by`
+    describes the user or program that started the run; `started_by_user` is the user's name in
+    Airflow. `follows` is the DAG run's id of the run whose WAIT this run continues.
     """
 
     input_q: str | None = None
@@ -50,10 +49,9 @@ class RunOptions:
 def read_rules(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTable]:
     """Return the source, the text and the table of the rules that a run applies.
 
-    These are the handler's own rules, the table that the run names, or the given action for the
-    messages that the run names. A given action is for queues of any kind, because it may act on
-    messages without an MQDLH on a dead-letter queue, too. Raises RulesError for an error in a table
-    or in the action, and HandlerError for an unreadable table or an action that is not one rule.
+    A given action is for queues of any kind, because it may act on messages without an MQDLH on a
+    dead-letter queue, too. Raises RulesError for an error in a table or in the action, and
+    HandlerError for an unreadable table or an action that is not one rule.
     """
     source, text = handler.rules_text(options.rules)
     table = parse(text, source, handler.queue_kind, frozen=True)

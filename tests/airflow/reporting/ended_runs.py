@@ -11,7 +11,7 @@ from mqdlq.handlers import Handler
 from mqdlq.ledger.tables import Run
 from mqdlq.reading.report.files import write_report
 from mqdlq.stages.execute import Execution, make_pass, settle
-from mqdlq.stages.snapshot.compact_rows import record_causes
+from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import World
 
 

@@ -19,7 +19,7 @@ from mqdlq.causes import find_cause
 from mqdlq.ledger.tables import Approval, Look
 from mqdlq.model import Outcome, Trait
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot.compact_rows import record_causes
+from mqdlq.stages.snapshot.taking import record_causes
 from tests.airflow.reporting.ended_runs import handled, tell
 from tests.support.world import World
 

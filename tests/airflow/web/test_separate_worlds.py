@@ -13,7 +13,7 @@ from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind
 from mqdlq.stages.retention import Policy
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.snapshot.snapshot_options import PayloadKey
+from mqdlq.stages.snapshot.capture import PayloadKey
 from tests.support.restorations import restore_and_count
 from tests.support.retention import DAY, forget_snapshots, pruner
 from tests.support.web.airflow_app import FROM_PAGE, AirflowApp

@@ -15,7 +15,7 @@ from httpx import ASGITransport, AsyncClient, Response
 
 from mqdlq.causes import find_cause
 from mqdlq.errors import MqDlqError
-from mqdlq.stages.snapshot.compact_rows import record_causes
+from mqdlq.stages.snapshot.taking import record_causes
 from mqdlq.web import causes, rule_drafts
 from mqdlq.web.access import AskedHandler, asked_handler
 from mqdlq.web.app import _error_page

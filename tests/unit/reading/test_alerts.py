@@ -18,7 +18,7 @@ from mqdlq.reading.alerts import Alert, alerts_of, start_failure_alerts
 from mqdlq.reading.report.building import expiry_in_words, read_report
 from mqdlq.reading.report.files import ReportFiles
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot.compact_rows import record_causes
+from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.ledger.tables import Approval, causes
 from mqdlq.stages.approve import ask_guards
 from mqdlq.stages.execute import Execution, make_pass, settle
-from mqdlq.stages.snapshot.compact_rows import record_causes
+from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

@@ -83,7 +83,7 @@ def payload_keys(conn_id: str | None) -> dict[str, bytes]:
     # Tasks import this module, too, and have no use for Airflow's models and for Arrow.
     from airflow.models.connection import Connection as StoredConnection  # noqa: PLC0415
 
-    from mqdlq.stages.snapshot.snapshot_options import read_all_keys  # noqa: PLC0415
+    from mqdlq.stages.snapshot.capture import read_all_keys  # noqa: PLC0415
 
     try:
         found = StoredConnection.get_connection_from_secrets(conn_id)

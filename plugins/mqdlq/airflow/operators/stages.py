@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mqdlq.ledger.tables import Run
     from mqdlq.stages.approve import PlanReview
     from mqdlq.stages.execute import Execution, PassResult
-    from mqdlq.stages.snapshot.snapshot_options import PayloadKey
+    from mqdlq.stages.snapshot.capture import PayloadKey
 
 
 POLL_S = 10  # not less than DEFER_FROM_S, or a message could resume the task too soon
@@ -184,7 +184,7 @@ class Snapshot(Stage):
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.backfill import merge_window  # noqa: PLC0415
-        from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions  # noqa: PLC0415
+        from mqdlq.stages.snapshot.capture import SnapshotOptions  # noqa: PLC0415
         from mqdlq.stages.snapshot.taking import locate_snapshot, snapshot_queue  # noqa: PLC0415
 
         handler, params = self.configuration(), context["params"]
@@ -206,7 +206,7 @@ class Snapshot(Stage):
 
 
 def _payload_key(conn_id: str) -> PayloadKey:
-    from mqdlq.stages.snapshot.snapshot_options import read_current_key  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+    from mqdlq.stages.snapshot.capture import read_current_key  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
     connection = BaseHook.get_connection(conn_id)
     return read_current_key(conn_id, connection.password, connection.extra_dejson)

@@ -112,12 +112,13 @@ def _browse_copies(
         if item is None or item.message.message_id not in wanted:
             continue
         if item.changes is not None:
-            repair = _compare_with_body(item.changes, met.browsed, cursor)
-            if repair is None:
+            body = cursor.find(met.browsed.token, met.browsed.total_length)
+            if body is None:
                 continue
-            item.changes, item.withheld_reason = repair, repair.refusal
-            if repair.refusal:
-                changes.append(repair)
+            item.changes = check_body(item.changes, body.descriptor, body.prefix)
+            item.withheld_reason = item.changes.refusal
+            if item.changes.refusal:
+                changes.append(item.changes)
                 continue
         whole = _browse_whole(met.browsed, cursor)
         if whole is None:
@@ -130,20 +131,13 @@ def _browse_copies(
 
 
 def _browse_whole(browsed: BrowsedMessage, cursor: BrowseCursor) -> tuple[bytes, bytes] | None:
+    """Return the MQMD of the message under the cursor, and its body, None if it is gone."""
     try:
         return browse_with_properties(cursor, browsed.total_length)
     except QueueManagerError as error:
         if error.reason in GONE:
             return None
         raise
-
-
-def _compare_with_body(
-    changes: MessageRepair, browsed: BrowsedMessage, cursor: BrowseCursor
-) -> MessageRepair | None:
-    """Return the changes of a message after a look at its whole body, None if it is gone."""
-    whole = cursor.find(browsed.token, browsed.total_length)
-    return None if whole is None else check_body(changes, whole.descriptor, whole.prefix)
 
 
 # The queue as a source of moves.
@@ -186,8 +180,7 @@ class DeadLetterSource:
 
         A message to be discarded is only got. It must equal its copy in the archive, and so must a
         message to be delivered repaired: its copy is compared before the get, which returns the
-        properties in another form.
-        If one of several messages is gone, the others must stay.
+        properties in another form. If one of several messages is gone, the others must stay.
         """
         for number, one in enumerate(planned.tries):
             planned.reached = number

@@ -6,19 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from mqdlq import lake
 from mqdlq.causes import CAUSE_COLUMNS, cause_of_row
 from mqdlq.controls.repair.changes import find_all_changes
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.errors import ExecutionError
-from mqdlq.lake import (
-    PlanDescription,
-    plan_directory,
-    planned_messages,
-    read_plan,
-    settled_places,
-    snapshot_rows,
-)
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import AcceptedPlan, Attempt, OutcomeFact, Run
 from mqdlq.model import Action, AttemptState, Outcome, PlannedMessage, Step
@@ -38,7 +31,7 @@ def build_outcome(
     return OutcomeFact(decided.rule, decided.action.value, *target, outcome, message_id, why, at)
 
 
-def accept_plan(execution: Execution, plan_id: str) -> PlanDescription:
+def accept_plan(execution: Execution, plan_id: str) -> lake.PlanDescription:
     """Check that a plan belongs to this run and is unaltered, and record it.
 
     The plan must have the run's rules digest and snapshot, its hash must match its rows, and no
@@ -46,8 +39,8 @@ def accept_plan(execution: Execution, plan_id: str) -> PlanDescription:
     ExecutionError otherwise.
     """
     run, ledger, clock = execution.run, execution.ledger, execution.clock
-    directory = plan_directory(execution.lake_root, plan_id)
-    description = read_plan(directory)
+    directory = lake.plan_directory(execution.lake_root, plan_id)
+    description = lake.read_plan(directory)
     snapshot, recorded = ledger.snapshots.of_run(run.run_id), ledger.plans.of_run(run.run_id)
     if snapshot is None or description.snapshot_ids != (snapshot.snapshot_id,):
         raise ExecutionError(
@@ -66,7 +59,7 @@ def accept_plan(execution: Execution, plan_id: str) -> PlanDescription:
             f"plan {plan_id} is too old: its snapshot was taken {age_s:.0f} s ago, the handler"
             f" allows {run.max_plan_age_s} s (max_plan_age); start a new run",
         )
-    found = plan_hash(planned_messages(directory))
+    found = plan_hash(lake.planned_messages(directory))
     if found != description.plan_hash:
         raise ExecutionError(
             "MQDLQ-504",
@@ -86,10 +79,10 @@ def accept_plan(execution: Execution, plan_id: str) -> PlanDescription:
             " run",
         )
     if recorded is None:
-        planned = planned_messages(directory)
+        planned = lake.planned_messages(directory)
         rows = ((row.browse_seq, row.message_key, row.disposition) for row in planned)
-        keys = {row.message_key for row in planned_messages(directory)}
-        settled = settled_places(snapshot.location, keys)
+        keys = {row.message_key for row in lake.planned_messages(directory)}
+        settled = lake.settled_places(snapshot.location, keys)
         accepted = AcceptedPlan(run.run_id, plan_id, found, directory, clock())
         ledger.plans.record(run, accepted, rows, settled)
     return description
@@ -189,7 +182,7 @@ def _load_accepted_steps(
     same: dict[tuple[Step, ...], tuple[Step, ...]] = {}
 
     def rows() -> Iterator[PlannedMessage]:
-        for row in planned_messages(plan_directory(lake_root, plan_id)):
+        for row in lake.planned_messages(lake.plan_directory(lake_root, plan_id)):
             steps[row.browse_seq] = same.setdefault(row.steps, row.steps)
             yield row
 
@@ -213,7 +206,7 @@ def _read_snapshot(run: Run, ledger: Ledger) -> tuple[set[int], dict[int, str]]:
     columns = CAUSE_COLUMNS if read_controls(run.controls).act_by_cause else ()
     if snapshot is None or (run.deliver_truncated and not columns):
         return truncated, causes
-    for row in snapshot_rows(snapshot.location, ["browse_seq", "maybe_truncated", *columns]):
+    for row in lake.snapshot_rows(snapshot.location, ["browse_seq", "maybe_truncated", *columns]):
         if row["maybe_truncated"] and not run.deliver_truncated:
             truncated.add(row["browse_seq"])
         if columns:

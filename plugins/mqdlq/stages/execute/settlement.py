@@ -59,11 +59,9 @@ def settle(execution: Execution, next_pass_at: datetime | None = None) -> Counte
     run, ledger = execution.run, execution.ledger
     settlement = _Settlement(execution)
     sighting = settlement.find_present_messages()
-    is_booked = bool(ledger.settled.outcomes(run.run_id))
-    missing = [] if is_booked else settlement.untouched.find_missing(run, ledger)
-    settlement.gather_facts([message_id for message_id, _ in missing])
+    settlement.gather_facts()
     ledger.outcomes.add(run.run_id, settlement.explain_outcomes())
-    settlement.book_untouched(missing)
+    settlement.book_untouched()
     settlement.record_settled()
     if ledger.accounts.of_run(run.run_id) is None:
         may_hold = read_controls(run.controls).hold_for_a_time
@@ -121,8 +119,9 @@ class _Settlement:
         self.snapshot = _find_snapshot(execution)
         location = self.snapshot.location
         self._work = load_work_list(run, ledger, execution.lake_root)
-        self.untouched = UntouchedMessages(location, run.named)
+        self._untouched = UntouchedMessages(location, run.named)
         self._controls = open_controls(execution)
+        self._missing: Sequence[tuple[int, Mapping[str, Any]]] = ()  # settled, and not met
         self._readers = 0  # handles that had the queue open for input around the last browse
         self._departed_elsewhere: Mapping[int, str] = {}  # the other run by message id
         self._being_moved: Mapping[int, str] = {}  # the same
@@ -139,10 +138,10 @@ class _Settlement:
         snapshot, earlier = self.snapshot, self._ledger.accounts.of_run(self._run.run_id)
         has_plan = self._ledger.plans.of_run(self._run.run_id) is not None
         if not (has_plan or earlier or read_manifest(snapshot.location).full):
-            self.untouched.mark_all_seen()
+            self._untouched.mark_all_seen()
             return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at)
         sighting = self._browse_once()
-        is_complete = self.untouched.is_complete or earlier is not None
+        is_complete = self._untouched.is_complete or earlier is not None
         vanished = (item.outcome is None and not item.was_seen for item in self._work.items)
         if any(vanished) or not is_complete:
             # A missing message may have been in a unit of work that has been backed out since.
@@ -153,7 +152,7 @@ class _Settlement:
     def _browse_once(self) -> Sighting:
         """Browse the queue, mark the messages that are met, and count the queue's readers."""
         run, execution = self._run, self._execution
-        self.untouched.start_browse()
+        self._untouched.start_browse()
         # A message restored in the meantime is a new arrival; the next run handles it.
         restored = self._ledger.restorations.put_back(run.run_id)
         departed = {
@@ -169,7 +168,7 @@ class _Settlement:
             try:
                 cursor = BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
                 for sighted in self._controls.observe_settling(self._work, cursor):
-                    if sighted.item is not None or self.untouched.recognize(sighted.key):
+                    if sighted.item is not None or self._untouched.recognize(sighted.key):
                         met["seen"] += 1
                     elif sighted.key in departed:
                         met["returned"] += 1
@@ -183,13 +182,17 @@ class _Settlement:
             met.total(), met["seen"], met["returned"], met["arrived"], execution.clock()
         )
 
-    def gather_facts(self, missing: Sequence[int]) -> None:
+    def gather_facts(self) -> None:
         """Find out what other runs did with the messages, and what keeps this run from acting."""
         run, ledger = self._run, self._ledger
+        if not ledger.settled.outcomes(run.run_id):
+            self._missing = self._untouched.find_missing(run, ledger)
         # Intended moves are read first: a move confirmed in between then shows as departed.
         intended = ledger.attempts.intended(run.queue_manager, run.queue)
         self._being_moved = {attempt.message_id: attempt.run_id for attempt in intended}
-        self._departed_elsewhere = ledger.messages.departed_elsewhere(run.run_id, missing)
+        self._departed_elsewhere = ledger.messages.departed_elsewhere(
+            run.run_id, [message_id for message_id, _ in self._missing]
+        )
         self._work.mark_moved_elsewhere(self._departed_elsewhere)
         self._has_lost_time = ledger.epochs.lost_since(run.started_at) is not None
         if run.hold_while_blocked:
@@ -201,7 +204,7 @@ class _Settlement:
         self._at = self._execution.clock()
         self._controls.hold_all(self._work)
 
-    def book_untouched(self, missing: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+    def book_untouched(self) -> None:
         """Record the messages with which the run did nothing, once, by count.
 
         A settled message that the browse did not meet is recorded individually, and belongs to the
@@ -209,9 +212,9 @@ class _Settlement:
         """
         if self._ledger.settled.outcomes(self._run.run_id):
             return
-        booked = self._ledger.outcomes.of_run(self._run.run_id) if missing else {}
-        counts, vanished = self.untouched.count_settled(), []
-        for message_id, row in missing:
+        booked = self._ledger.outcomes.of_run(self._run.run_id) if self._missing else {}
+        counts, vanished = self._untouched.count_settled(), []
+        for message_id, row in self._missing:
             ending = _read_ending(row)
             counts[ending] -= 1
             if message_id not in booked:

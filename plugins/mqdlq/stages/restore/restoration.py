@@ -22,13 +22,7 @@ from mqdlq.reasons import Reason, Why, words_of
 from mqdlq.resources import Resources
 from mqdlq.stages.execute.dead_letters import strip_dead_letter_header
 from mqdlq.stages.older_ledger import begin_work
-from mqdlq.stages.restore.selection import (
-    check_target,
-    explain_pruned_copy,
-    find_refusals,
-    locate_header,
-    read_archived_copies,
-)
+from mqdlq.stages.restore import selection
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
 from mqdlq.stages.units.interruptions import hold_state_queue
@@ -165,7 +159,7 @@ def restore(work: RestorationResources) -> RestorationResult:
 
 def _rehearse(work: RestorationResources) -> None:
     refused, acceptable = _select_due_copies(work)
-    for copy, content in read_archived_copies(acceptable):
+    for copy, content in selection.read_archived_copies(acceptable):
         state, why = RestorationState.NOT_ATTEMPTED, Why.DRY_RUN()
         if isinstance(content, Reason):
             state, why = RestorationState.REFUSED, content
@@ -190,7 +184,7 @@ def _put_copies(work: RestorationResources) -> None:
             )
         limit = work.max_messages_per_unit if markers.prove_commits else 1
         destinations = Destinations(queue_manager, limit)
-        check_target(restoration, destinations)
+        selection.check_target(restoration, destinations)
         begun = begin_work(work, name, restoration.state_queue, markers)
         settled = settle_open_units(work, markers)
         refused, acceptable = _select_due_copies(work)
@@ -205,7 +199,7 @@ def _put_copies(work: RestorationResources) -> None:
             units.clear_markers_later(settled)
             if markers.prove_commits and (acceptable or settled):
                 units.put_marker()
-            for copy, content in read_archived_copies(acceptable):
+            for copy, content in selection.read_archived_copies(acceptable):
                 _offer_copy(copy, content, units, booking, work)
         units.clear_markers()
 
@@ -223,7 +217,7 @@ def _offer_copy(
         # A prune may have removed the copy since the ledger was read.
         keys = [copy.message_key.hex()]
         now = work.ledger.archive.copies(run_id=copy.run_id, message_keys=keys)
-        pruned = [explain_pruned_copy(one) for one in now if one.key == copy.key]
+        pruned = [selection.explain_pruned_copy(one) for one in now if one.key == copy.key]
         booking.refuse(copy, next(filter(None, pruned), content))
         return
     try:
@@ -244,7 +238,7 @@ def build_delivery(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool
     """
     if header:
         return Delivery(target_q, target_q_mgr, copy.body)
-    preceding, offset, encoding, ccsid = locate_header(copy)
+    preceding, offset, encoding, ccsid = selection.locate_header(copy)
     rest = copy.body[offset:]
     if preceding is None:
         return strip_dead_letter_header(target_q, target_q_mgr, rest, encoding, ccsid)
@@ -277,7 +271,7 @@ def _select_due_copies(
         for copy in sorted(copies, key=lambda copy: (copy.at, copy.location))
         if copy.key in states and states[copy.key].state not in NEVER_PUT_AGAIN
     ]
-    found = find_refusals(due, work.restoration, work.ledger)
+    found = selection.find_refusals(due, work.restoration, work.ledger)
     refused = [
         CopyState(*key, RestorationState.REFUSED, work.clock(), why=why)
         for key, why in found.items()

@@ -1,4 +1,4 @@
-"""Capture message bodies in a snapshot, as far as the handler requests it.
+"""The options of a snapshot, and the capture of message bodies as far as they request it.
 
 The payload is the part of a body after the MQDLH, or the whole body if there is no MQDLH. An
 encrypted payload is a nonce of 12 bytes followed by the output of AES-GCM, which is bound to the
@@ -7,26 +7,76 @@ snapshot and the message: it cannot be decrypted anywhere else.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from mqdlq.errors import LakeError
+from mqdlq.errors import ConnectionSettingsError, LakeError
+from mqdlq.handlers import Handler
 from mqdlq.headers import PREFIX_LENGTH
 from mqdlq.lake import SnapshotWriter, payload_row, payload_rows, read_manifest
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.snapshot.rows import NumberedMessage
-from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 
 NONCE_LENGTH: Final = 12
 _FIRST_READ_LENGTH: Final = 64 << 10
 """How many bytes of each body are browsed first if all is captured; a longer body is read alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadKey:
+    """A key for AES-GCM (16, 24 or 32 bytes) and its name."""
+
+    key_id: str
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions:
+    """What a snapshot captures, when every message gets a full row again, and what checks it.
+
+    `payload` is "none", "head: N" (N bytes of each body) or "full"; `key` encrypts it, None for no
+    encryption. Every message gets a full row if the last such snapshot is `full_every` old, or if
+    `rescan` requests it. With `stream`, the snapshot is checked by the stream queue;
+    `statistics` is the queue with statistics messages, "" for no check by them.
+    """
+
+    payload: str = "none"
+    key: PayloadKey | None = None
+    full_every: timedelta = timedelta(days=1)
+    rescan: bool = False
+    stream: bool = False
+    statistics: str = ""
+
+    @classmethod
+    def from_handler(
+        cls, handler: Handler, *, rescan: bool = False, key: PayloadKey | None = None
+    ) -> Self:
+        evidence = handler.evidence
+        return cls(
+            payload=handler.payload,
+            key=key,
+            full_every=handler.full_snapshot_every,
+            rescan=rescan,
+            stream=evidence.stream,
+            statistics=evidence.statistics or "",
+        )
+
+    @property
+    def max_captured_bytes(self) -> int | None:
+        """How many bytes of each payload are captured at most; None means all."""
+        if self.payload == "full":
+            return None
+        return int(self.payload.removeprefix("head:")) if self.payload != "none" else 0
 
 
 class PayloadCapture:
@@ -148,3 +198,45 @@ def _decryption(directory: str, keys: Mapping[str, bytes]) -> Callable[[Mapping[
 
 def _build_associated_data(snapshot_id: str, browse_seq: int, message_key: bytes) -> bytes:
     return f"{snapshot_id} {browse_seq} ".encode() + message_key
+
+
+# Read the keys that encrypt captured payload from a connection's password and extra.
+#
+# The password is the key, 16, 24 or 32 bytes in Base64. The extra holds its name (`key_id`) and may
+# hold earlier keys by their names (`old_keys`), so that older snapshots stay readable.
+
+_LENGTHS: Final = (16, 24, 32)
+
+
+def read_current_key(conn_id: str, password: str | None, extra: Mapping[str, Any]) -> PayloadKey:
+    """Return the key that encrypts now; raises ConnectionSettingsError, which never shows a key."""
+    key_id = extra.get("key_id")
+    if not key_id:
+        raise ConnectionSettingsError(
+            "MQDLQ-122",
+            f'connection {conn_id!r} does not name its key; add an extra such as {{"key_id":'
+            ' "2026-11"}',
+        )
+    return PayloadKey(str(key_id), _decode_key(conn_id, "its password", password))
+
+
+def read_all_keys(conn_id: str, password: str | None, extra: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return every key of the connection by its name: the current one and the old ones."""
+    old: Mapping[str, str] = extra.get("old_keys") or {}
+    found = {name: _decode_key(conn_id, f"old key {name!r}", text) for name, text in old.items()}
+    present = read_current_key(conn_id, password, extra)
+    return {**found, present.key_id: present.key}
+
+
+def _decode_key(conn_id: str, what: str, text: str | None) -> bytes:
+    try:
+        key = base64.b64decode(text or "", validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) not in _LENGTHS:
+        raise ConnectionSettingsError(
+            "MQDLQ-123",
+            f"connection {conn_id!r}: {what} is not a key; expected 16, 24 or 32 bytes in Base64,"
+            " such as `openssl rand -base64 32` prints",
+        )
+    return key

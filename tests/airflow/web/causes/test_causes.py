@@ -15,7 +15,7 @@ from mqdlq.lake import remove_snapshot
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot.compact_rows import record_causes
+from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.web.cause_pages import CAUSES, FULL, HOSTILE, RULES, STRAY, Pages
 
 ELSEWHERE_ONLY = "DESTQ(NOWHERE) ACTION(RETRY)\n"

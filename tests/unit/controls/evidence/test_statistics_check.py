@@ -20,7 +20,7 @@ from mqdlq.ledger.tables import EvidenceCheck, Run
 from mqdlq.mqi.evidence import MAX_GETS, read_statistics
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.dead_letters import DeadLetterSource
-from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
+from mqdlq.stages.snapshot.capture import SnapshotOptions
 from mqdlq.stages.snapshot.taking import snapshot_queue
 from tests.support.world import NOON, World
 

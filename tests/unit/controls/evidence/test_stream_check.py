@@ -17,7 +17,7 @@ from mqdlq.model import Verdict
 from mqdlq.reading.report.building import Report, read_report
 from mqdlq.reading.report.text_report import render_text
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
+from mqdlq.stages.snapshot.capture import SnapshotOptions
 from mqdlq.stages.snapshot.taking import snapshot_queue
 from tests.support.world import NOON, World
 

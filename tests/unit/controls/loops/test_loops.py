@@ -19,7 +19,7 @@ from mqdlq.reading.report.building import read_report
 from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.text_report import render_text
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot.compact_rows import record_causes
+from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import DEFINITIONS, NOON, World
 from tests.unit.controls.loops.returning import LAG, send_back
 

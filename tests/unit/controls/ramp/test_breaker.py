@@ -13,7 +13,7 @@ from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.text_report import render_text
 from mqdlq.reasons import words_of
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot.compact_rows import record_causes
+from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import NOON, World
 from tests.unit.controls.loops.returning import send_back
 from tests.unit.controls.ramp.test_ramp import (

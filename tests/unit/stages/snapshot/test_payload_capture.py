@@ -14,8 +14,7 @@ from mqdlq.cli import app
 from mqdlq.errors import ConnectionSettingsError, LakeError
 from mqdlq.lake import SnapshotManifest
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.stages.snapshot.capture import read_payloads
-from mqdlq.stages.snapshot.snapshot_options import PayloadKey, read_all_keys, read_current_key
+from mqdlq.stages.snapshot.capture import PayloadKey, read_all_keys, read_current_key, read_payloads
 from tests.support.world import World
 
 KEY = PayloadKey("2026-11", b"k" * 32)

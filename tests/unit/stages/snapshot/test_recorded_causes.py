@@ -9,8 +9,8 @@ import pytest
 
 from mqdlq.causes import CountedCause
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.snapshot import compact_rows
-from mqdlq.stages.snapshot.compact_rows import record_causes
+from mqdlq.stages.snapshot import taking
+from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def test_settled_messages_count_with_their_cause(world: World) -> None:
 def test_causes_beyond_the_limit_are_counted_by_reason(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compact_rows, "MOST_CAUSES_RECORDED", 2)
+    monkeypatch.setattr(taking, "MOST_CAUSES_RECORDED", 2)
     for number in range(5):
         world.dead_letter(dest_q=f"ORDERS.{number}")
 

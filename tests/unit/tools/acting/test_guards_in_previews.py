@@ -13,7 +13,7 @@ from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.lake import plan_directory
 from mqdlq.stages.approve import ask_guards, review_plan
-from mqdlq.stages.snapshot.compact_rows import record_causes
+from mqdlq.stages.snapshot.taking import record_causes
 from mqdlq.tools.acting import AskedAction, Preview, Selection, Sources, Verb, build_preview
 from tests.support.world import World
 
