@@ -152,9 +152,7 @@ def locate_header(
     """
     md = MessageDescriptor.decode(copy.descriptor)
     encoding, ccsid = md.encoding, md.coded_char_set_id
-    chain = headers.walk(
-        copy.body, len(copy.body), encoding=encoding, ccsid=ccsid, format=md.format
-    )
+    chain = headers.walk(copy.body, len(copy.body), **md.following)
     preceding, offset = None, 0
     for header in chain.headers:
         if not isinstance(header.record, RulesHeader2):
