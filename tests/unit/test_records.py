@@ -24,8 +24,6 @@ OTHER_THINGS: Final = {
     frozenset({"AuditEvent", "OpenApproval"}),
     # What the lake says of a snapshot, and what the ledger recorded of it; each can be missing.
     frozenset({"SnapshotManifest", "TakenSnapshot"}),
-    # Numbers of messages, of different things.
-    frozenset({"OutcomePoint", "RuleUse"}),
     # What a ramp is about: a cause at a target, of a queue.
     frozenset({"Candidate", "Subject"}),
     frozenset({"RampRow", "Subject"}),

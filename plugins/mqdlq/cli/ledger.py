@@ -206,18 +206,18 @@ def add_hold(*, handler: str = "", run: str = "", message: str = "", reason: Rea
             who=directories.account(),
             at=now(),
         )
-        covered = ledger.holds.covered(hold)
-    if handler and not covered.runs and handler not in handler_names():
+        runs, copies, pruned_runs, pruned_copies = ledger.holds.covered(hold)
+    if handler and not runs and handler not in handler_names():
         where = directories.rules_directory()
         click.echo(f"mqdlq: warning: neither the ledger nor {where} has {handler}", err=True)
     click.echo(
-        f"hold {hold.hold_id} covers {_subject(hold)}: {count(covered.runs, 'run')},"
-        f" {count(covered.copies, 'archive copy', 'archive copies')}"
+        f"hold {hold.hold_id} covers {_subject(hold)}: {count(runs, 'run')},"
+        f" {count(copies, 'archive copy', 'archive copies')}"
     )
-    if covered.pruned_runs or covered.pruned_copies:
+    if pruned_runs or pruned_copies:
         click.echo(
-            f"pruned before: {count(covered.pruned_runs, 'run')},"
-            f" {count(covered.pruned_copies, 'archive copy', 'archive copies')}"
+            f"pruned before: {count(pruned_runs, 'run')},"
+            f" {count(pruned_copies, 'archive copy', 'archive copies')}"
         )
 
 

@@ -6,10 +6,9 @@ package only.
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Engine
+import sqlalchemy as sa
 
 from mqdlq import directories
 from mqdlq.ledger.access import shown
@@ -40,7 +39,7 @@ class Ledger:
     epoch.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: sa.Engine) -> None:
         """Read and write a migrated database."""
         self.engine = engine
         self.epochs = Epochs(engine)
@@ -76,12 +75,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __str__(self) -> str:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, RowMapping, Select, case, func, insert, or_, select
+import sqlalchemy as sa
 
 from mqdlq.errors import LedgerError
-from mqdlq.ledger.database import Repository, add, columns_of, in_parts, in_turn
-from mqdlq.ledger.tables import (
-    CopyId,
-    CopyState,
-    MessageRepair,
-    Restoration,
-    archive,
-    attempts,
-    messages,
-    pruned_copies,
-    prunes,
-    repairs,
-    restoration_states,
-    restorations,
-    runs,
+from mqdlq.ledger import tables as t
+from mqdlq.ledger.database import (
+    Condition,
+    Repository,
+    add,
+    columns_of,
+    in_parts,
+    in_turn,
+    is_on,
+    select_records,
 )
 from mqdlq.model import Action, AttemptState, RestorationState
 
@@ -55,11 +51,10 @@ class ArchivedCopy:
     move: AttemptState | None = None
     rule: int = 0
     moved_at: datetime | None = None
-    repair: MessageRepair | None = None
+    repair: t.MessageRepair | None = None
 
     @property
-    def key(self) -> CopyId:
-        """Return what tells it from all others."""
+    def key(self) -> t.CopyId:
         return self.run_id, self.message_id
 
     @property
@@ -83,7 +78,7 @@ class Archive(Repository):
         location: str,
         digests: Mapping[int, str],
         at: datetime,
-        changes: Collection[MessageRepair] = (),
+        changes: Collection[t.MessageRepair] = (),
     ) -> None:
         """Record copies that were read back: message id to SHA-256 of key and body.
 
@@ -100,24 +95,24 @@ class Archive(Repository):
             if one.message_id not in known
         ]
         with self._engine.begin() as connection:
-            add(connection, archive, rows)
-            add(connection, repairs, changed)
+            add(connection, t.archive, rows)
+            add(connection, t.repairs, changed)
 
-    def repairs(self, run_id: str) -> dict[int, MessageRepair]:
-        """Return the recorded changes of a run's messages by message id."""
-        query = select(*columns_of(repairs, MessageRepair)).where(repairs.c.run_id == run_id)
-        return {row["message_id"]: MessageRepair(**row) for row in self._all(query)}
+    def repairs(self, run_id: str) -> dict[int, t.MessageRepair]:
+        """Return the recorded changes of a run by message id."""
+        query = select_records(t.repairs, t.MessageRepair).where(t.repairs.c.run_id == run_id)
+        return {one.message_id: one for one in self._list(t.MessageRepair, query)}
 
     def digests(self, run_id: str) -> dict[int, str]:
         """Return the digests of a run's copies by message id."""
-        query = select(archive.c.message_id, archive.c.digest).where(archive.c.run_id == run_id)
-        return self._map(query)
+        query = sa.select(t.archive.c.message_id, t.archive.c.digest)
+        return self._map(query.where(t.archive.c.run_id == run_id))
 
-    def locations(self, run_id: str) -> list[str]:
+    def locations(self, run_id: str) -> Sequence[str]:
         """Return where a run's copies are, oldest first."""
-        query = select(archive.c.location).where(archive.c.run_id == run_id)
-        ordered = query.group_by(archive.c.location).order_by(func.min(archive.c.at))
-        return list(self._values(ordered))
+        location = t.archive.c.location
+        query = sa.select(location).where(t.archive.c.run_id == run_id).group_by(location)
+        return self._values(query.order_by(sa.func.min(t.archive.c.at)))
 
     def copies(
         self,
@@ -127,31 +122,29 @@ class Archive(Repository):
         place: tuple[str, str] | None = None,
         message_keys: Collection[str] = (),
     ) -> list[ArchivedCopy]:
-        """Return the copies in the archive, oldest first; an argument left out narrows nothing.
-
-        `place` is a queue manager and a queue, `message_keys` are hex.
-        """
+        """Return copies, oldest first; `place` is queue manager and queue, keys are hex."""
         query = (
-            select(
-                archive,
-                *(runs.c.handler, runs.c.queue_manager, runs.c.queue),
-                *(messages.c.message_key, messages.c.occurrence),
-                *(prunes.c.at.label("pruned_at"), prunes.c.policy.label("pruned_by")),
+            sa.select(
+                t.archive,
+                *t.runs.c["handler", "queue_manager", "queue"],
+                *t.messages.c["message_key", "occurrence"],
+                t.prunes.c.at.label("pruned_at"),
+                t.prunes.c.policy.label("pruned_by"),
             )
-            .select_from(
-                archive.join(runs).join(messages).outerjoin(pruned_copies).outerjoin(prunes)
-            )
-            .order_by(archive.c.at, archive.c.location, archive.c.message_id)
+            .select_from(t.archive.join(t.runs).join(t.messages))
+            .outerjoin(t.pruned_copies)
+            .outerjoin(t.prunes)
+            .order_by(t.archive.c.at, t.archive.c.location, t.archive.c.message_id)
         )
         if handler:
-            query = query.where(runs.c.handler == handler)
+            query = query.where(t.runs.c.handler == handler)
         if run_id:
-            query = query.where(archive.c.run_id == run_id)
+            query = query.where(t.archive.c.run_id == run_id)
         if place:
-            query = query.where(runs.c.queue_manager == place[0], runs.c.queue == place[1])
+            query = query.where(is_on(t.runs, *place))
         keys = [bytes.fromhex(key) for key in message_keys]
-        narrowed = [query.where(messages.c.message_key.in_(some)) for some in in_parts(keys)]
-        rows = [row for each in narrowed or [query] for row in self._all(each)]
+        found = self._among(query, t.messages.c.message_key, keys) if keys else self._rows(query)
+        rows = [row._asdict() for row in found]
         run_ids = {row["run_id"] for row in rows}
         moves, repaired = self._moves(run_ids), {one: self.repairs(one) for one in run_ids}
         copies = [
@@ -164,34 +157,21 @@ class Archive(Repository):
         ]
         return sorted(copies, key=lambda copy: (copy.at, copy.location))
 
-    def _moves(self, run_ids: Collection[str]) -> dict[CopyId, dict[str, Any]]:
-        """Return by copy the state of the attempt to move its message; a confirmed one wins.
-
-        It is a DISCARD, or the delivery of a repaired message; rule 0 is a quarantine.
-        """
-        repaired = select(repairs.c.message_id).where(
-            repairs.c.run_id == attempts.c.run_id, repairs.c.message_id == attempts.c.message_id
+    def _moves(self, run_ids: Collection[str]) -> dict[t.CopyId, dict[str, Any]]:
+        """Return by copy the last state of DISCARD or repaired delivery; a confirmed one wins."""
+        made = t.attempts.c
+        is_repaired = sa.exists().where(
+            t.repairs.c.run_id == made.run_id, t.repairs.c.message_id == made.message_id
         )
-        confirmed = case((attempts.c.state == AttemptState.CONFIRMED, attempts.c.seq))
+        is_move = (made.action == Action.DISCARD) | (is_repaired & (made.rule != 0))
+        confirmed = sa.func.max(sa.case((made.state == AttemptState.CONFIRMED, made.seq)))
+        decisive = sa.select(sa.func.coalesce(confirmed, sa.func.max(made.seq))).where(is_move)
         found = {}
         for run_id in run_ids:
-            decisive = (
-                select(func.coalesce(func.max(confirmed), func.max(attempts.c.seq)))
-                .where(
-                    attempts.c.run_id == run_id,
-                    or_(
-                        attempts.c.action == Action.DISCARD,
-                        repaired.exists() & (attempts.c.rule != 0),
-                    ),
-                )
-                .group_by(attempts.c.message_id)
-            )
-            for row in self._all(select(attempts).where(attempts.c.seq.in_(decisive))):
-                found[row["run_id"], row["message_id"]] = {
-                    "move": row["state"],
-                    "rule": row["rule"],
-                    "moved_at": row["at"],
-                }
+            own = decisive.where(made.run_id == run_id).group_by(made.message_id)
+            for row in self._rows(sa.select(t.attempts).where(made.seq.in_(own))):
+                move = {"move": row.state, "rule": row.rule, "moved_at": row.at}
+                found[row.run_id, row.message_id] = move
         return found
 
 
@@ -204,47 +184,41 @@ _UNSETTLED: Final = (RestorationState.INTENDED, RestorationState.UNKNOWN)
 class Restorations(Repository):
     """Restorations, and the states of their copies: the last state of a copy holds."""
 
-    def record(self, new: Restoration, copies: Iterable[ArchivedCopy]) -> None:
-        """Record a restoration with the copies it selects; both hold from then on.
-
-        Raises sqlalchemy.exc.IntegrityError if the restoration is known.
-        """
+    def record(self, new: t.Restoration, copies: Iterable[ArchivedCopy]) -> None:
+        """Record a restoration with the copies it selects; raise IntegrityError if it is known."""
         selected = [
-            CopyState(*copy.key, RestorationState.SELECTED, new.started_at) for copy in copies
+            t.CopyState(*copy.key, RestorationState.SELECTED, new.started_at) for copy in copies
         ]
         with self._engine.begin() as connection:
-            connection.execute(insert(restorations), asdict(new))
-            connection.execute(insert(restoration_states), _rows(new.restoration_id, selected))
+            connection.execute(sa.insert(t.restorations), asdict(new))
+            _add_states(connection, new.restoration_id, selected)
 
-    def get(self, restoration_id: str) -> Restoration | None:
-        query = select(restorations).where(restorations.c.restoration_id == restoration_id)
-        return self._one(Restoration, query)
+    def get(self, restoration_id: str) -> t.Restoration | None:
+        found = self._select(t.restorations.c.restoration_id == restoration_id)
+        return next(iter(found), None)
 
-    def newest(self, queue_manager: str, state_queue: str) -> Restoration | None:
+    def newest(self, queue_manager: str, state_queue: str) -> t.Restoration | None:
         """Return the restoration by a state queue that was asked for last, without dry runs."""
-        found = self._select(
-            restorations.c.queue_manager == queue_manager,
-            restorations.c.state_queue == state_queue,
-            restorations.c.dry_run.is_(False),
-        )
-        return max(found, key=lambda one: one.started_at, default=None)
+        is_real = _is_by(queue_manager, state_queue) & ~t.restorations.c.dry_run
+        return next(reversed(self._select(is_real)), None)
 
     def known(self, names: Collection[str]) -> set[str]:
         """Return which of these are restorations of this ledger."""
-        found = self._select(restorations.c.restoration_id.in_(names))
+        found = self._select(t.restorations.c.restoration_id.in_(names))
         return {one.restoration_id for one in found}
 
-    def states(self, restoration_id: str) -> dict[CopyId, CopyState]:
+    def states(self, restoration_id: str) -> dict[t.CopyId, t.CopyState]:
         """Return what a restoration has come to with each of its copies, in the order selected."""
-        query = _STATES.where(restoration_states.c.restoration_id == restoration_id)
-        return {_key(row): _state(row) for row in self._all(query)}
+        query = _STATES.where(t.restoration_states.c.restoration_id == restoration_id)
+        states = (t.CopyState(*row[1:]) for row in self._rows(query))
+        return {state.key: state for state in states}
 
-    def add_states(self, restoration_id: str, states: Iterable[CopyState]) -> None:
+    def add_states(self, restoration_id: str, states: Iterable[t.CopyState]) -> None:
         """Add what copies have come to, all in one transaction; durable when this returns."""
         with self._engine.begin() as connection:
-            add(connection, restoration_states, _rows(restoration_id, states))
+            _add_states(connection, restoration_id, states)
 
-    def intend(self, restoring: Restoration, states: Sequence[CopyState]) -> None:
+    def intend(self, restoring: t.Restoration, states: Sequence[t.CopyState]) -> None:
         """Add what a unit of work is about to put, if nothing else puts or has put any of it.
 
         Raises LedgerError, and writes nothing, if another task has put a copy or is about to: a
@@ -262,45 +236,36 @@ class Restorations(Repository):
                         f"restoration {name}: {by} puts the same messages at this moment, or has"
                         " put them, so this one ends; no message was put twice",
                     )
-            connection.execute(insert(restoration_states), _rows(name, states))
+            _add_states(connection, name, states)
 
     def put_by_others(
-        self, restoration_id: str, copies: Sequence[CopyId]
-    ) -> dict[CopyId, tuple[Restoration, CopyState]]:
-        """Return which copies other restorations have put, or may have, or are about to put.
-
-        Of several that have, the last one is named.
-        """
+        self, restoration_id: str, copies: Sequence[t.CopyId]
+    ) -> dict[t.CopyId, tuple[t.Restoration, t.CopyState]]:
+        """Return which copies other restorations have put, may have, or will; the last wins."""
         with self._engine.connect() as connection:
             latest = _latest(connection, copies)
-        found: dict[CopyId, tuple[str, CopyState]] = {}
-        for (other, key), state in latest.items():
-            if other != restoration_id and state.state in PUT:
-                before = found.get(key)
-                if before is None or before[1].at <= state.at:
-                    found[key] = other, state
-        known = {name: self.get(name) for name in {name for name, _ in found.values()}}
+        put = [
+            (state, other)
+            for (other, _), state in latest.items()
+            if other != restoration_id and state.state in PUT
+        ]
+        known = {name: self.get(name) for name in {other for _, other in put}}
         return {
-            key: (by, state)
-            for key, (name, state) in found.items()
-            if (by := known[name]) is not None
+            state.key: (by, state)
+            for state, other in sorted(put, key=lambda one: one[0].at)
+            if (by := known[other]) is not None
         }
 
     def open_units(
         self, queue_manager: str, state_queue: str
-    ) -> list[tuple[Restoration, list[CopyState]]]:
+    ) -> list[tuple[t.Restoration, list[t.CopyState]]]:
         """Return the restorations by a state queue with the states that only markers can settle."""
-        ever = select(restoration_states.c.seq).where(
-            restoration_states.c.restoration_id == restorations.c.restoration_id,
-            restoration_states.c.state.in_(_UNSETTLED),
-        )
-        unsettled = self._select(
-            restorations.c.queue_manager == queue_manager,
-            restorations.c.state_queue == state_queue,
-            ever.exists(),
+        states = t.restoration_states.c
+        ever = sa.exists().where(
+            states.restoration_id == t.restorations.c.restoration_id, states.state.in_(_UNSETTLED)
         )
         found = []
-        for each in unsettled:
+        for each in self._select(_is_by(queue_manager, state_queue), ever):
             latest = self.states(each.restoration_id).values()
             if still := [state for state in latest if state.state in _UNSETTLED]:
                 found.append((each, still))
@@ -308,52 +273,50 @@ class Restorations(Repository):
 
     def put_back(self, run_id: str) -> set[int]:
         """Return which messages a run discarded are put on its queue again, or may be."""
-        states = restoration_states
-        with_copies = select(states.c.restoration_id).where(states.c.run_id == run_id)
+        states = t.restoration_states.c
+        with_copies = sa.select(states.restoration_id).where(states.run_id == run_id)
         return {
             state.message_id
-            for each in self._select(restorations.c.restoration_id.in_(with_copies))
+            for each in self._select(t.restorations.c.restoration_id.in_(with_copies))
             if each.puts_back
             for state in self.states(each.restoration_id).values()
             if state.run_id == run_id and state.state in PUT
         }
 
-    def _select(self, *conditions: Any) -> Iterator[Restoration]:
-        query = select(restorations).where(*conditions).order_by(restorations.c.started_at)
-        return (Restoration(**row) for row in self._all(query))
+    def _select(self, *conditions: Condition) -> list[t.Restoration]:
+        query = sa.select(t.restorations).where(*conditions).order_by(t.restorations.c.started_at)
+        return self._list(t.Restoration, query)
 
 
-_STATES: Final[Select[Any]] = select(
-    restoration_states.c.restoration_id, *columns_of(restoration_states, CopyState)
-).order_by(restoration_states.c.seq)
+_STATES: Final[sa.Select[Any]] = sa.select(
+    t.restoration_states.c.restoration_id, *columns_of(t.restoration_states, t.CopyState)
+).order_by(t.restoration_states.c.seq)
+
+
+def _is_by(queue_manager: str, state_queue: str) -> Condition:
+    restoration = t.restorations.c
+    return (restoration.queue_manager == queue_manager) & (restoration.state_queue == state_queue)
 
 
 def _latest(
-    connection: Connection, copies: Sequence[CopyId]
-) -> dict[tuple[str, CopyId], CopyState]:
-    """Return the states of copies by restoration and copy, in whatever restoration."""
-    by_run: dict[str, list[int]] = {}
+    connection: sa.Connection, copies: Sequence[t.CopyId]
+) -> dict[tuple[str, t.CopyId], t.CopyState]:
+    by_run = defaultdict[str, list[int]](list)
     for run_id, message_id in copies:
-        by_run.setdefault(run_id, []).append(message_id)
-    found: dict[tuple[str, CopyId], CopyState] = {}
+        by_run[run_id].append(message_id)
+    found: dict[tuple[str, t.CopyId], t.CopyState] = {}
+    of_copy = t.restoration_states.c
     for run_id, message_ids in by_run.items():
         for some in in_parts(message_ids):
-            query = _STATES.where(
-                restoration_states.c.run_id == run_id, restoration_states.c.message_id.in_(some)
-            )
-            for row in connection.execute(query).mappings():
-                found[row["restoration_id"], _key(row)] = _state(row)
+            query = _STATES.where(of_copy.run_id == run_id, of_copy.message_id.in_(some))
+            for restoration_id, *values in connection.execute(query):
+                state = t.CopyState(*values)
+                found[restoration_id, state.key] = state
     return found
 
 
-def _key(row: RowMapping) -> CopyId:
-    return row["run_id"], row["message_id"]
-
-
-def _state(row: RowMapping) -> CopyState:
-    values: list[Any] = list(row.values())
-    return CopyState(*values[1:])  # the first is the id of the restoration
-
-
-def _rows(restoration_id: str, states: Iterable[CopyState]) -> list[dict[str, Any]]:
-    return [{"restoration_id": restoration_id, **asdict(state)} for state in states]
+def _add_states(
+    connection: sa.Connection, restoration_id: str, states: Iterable[t.CopyState]
+) -> None:
+    rows = [{"restoration_id": restoration_id, **asdict(state)} for state in states]
+    add(connection, t.restoration_states, rows)

@@ -4,46 +4,35 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import fields
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Select, and_, func, or_, select
+import sqlalchemy as sa
 
-from mqdlq.ledger.database import Repository, add, in_parts
+from mqdlq.ledger import tables as t
+from mqdlq.ledger.database import Condition, Repository, Row, add, in_parts
 from mqdlq.ledger.messages import booking, has_departed, is_at, outcome_row
 from mqdlq.ledger.runs import is_beside
-from mqdlq.ledger.tables import (
-    Attempt,
-    Learned,
-    OutcomeFact,
-    Run,
-    attempt_states,
-    attempts,
-    messages,
-    outcomes,
-    run_messages,
-    runs,
-)
 from mqdlq.model import GIVEN_ACTION, AttemptState
-
-T = TypeVar("T")
 
 COUNTED: Final = (AttemptState.FAILED, AttemptState.CONFIRMED)
 """The states of an attempt that count against a rule's RETRY."""
 
-_GOT: Final = (
-    AttemptState.INTENDED,
-    AttemptState.FAILED,
-    AttemptState.BACKED_OUT_WITH_BATCH,
-)
+_GOT: Final = (AttemptState.INTENDED, AttemptState.FAILED, AttemptState.BACKED_OUT_WITH_BATCH)
 """The states that an attempt comes to soon after the get of its message."""
 
-
-_COLUMNS: Final = [column.name for column in attempts.columns if column.name != "seq"]
-_STATES: Final = attempt_states
-_CONFIRMED: Final = _STATES.c.state == AttemptState.CONFIRMED
-_INTENDED: Final = _STATES.c.state == AttemptState.INTENDED
+_COLUMNS: Final = [column.name for column in t.attempts.columns if column.name != "seq"]
+_LAST: Final = t.attempt_states.c
+_CONFIRMED: Final = _LAST.state == AttemptState.CONFIRMED
+_INTENDED: Final = _LAST.state == AttemptState.INTENDED
+_FIELDS: Final = [
+    t.messages.c.message_key if name == "message_key" else _LAST[name]
+    for name in t.Attempt.__match_args__
+]
+_ATTEMPTS: Final = sa.select(*_FIELDS).join_from(
+    t.attempt_states, t.messages, t.messages.c.message_id == _LAST.message_id
+)
+"""The query for the fields of `Attempt`, in their order."""
 
 
 class Attempts(Repository):
@@ -51,9 +40,9 @@ class Attempts(Repository):
 
     def add(
         self,
-        made: Sequence[Attempt],
-        ended: Sequence[tuple[str, OutcomeFact]] = (),
-        learned: Sequence[Learned] = (),
+        made: Sequence[t.Attempt],
+        ended: Sequence[tuple[str, t.OutcomeFact]] = (),
+        learned: Sequence[t.Learned] = (),
     ) -> None:
         """Add the states that attempts have come to and, with them, (run_id, outcome) pairs.
 
@@ -65,77 +54,78 @@ class Attempts(Repository):
         rows = [{name: getattr(attempt, name) for name in _COLUMNS} for attempt in made]
         with booking(self._engine, learned) as (connection, ends):
             ends += [outcome_row(run_id, fact) for run_id, fact in ended]
-            add(connection, attempts, rows)
-            add(connection, outcomes, ends)
+            add(connection, t.attempts, rows)
+            add(connection, t.outcomes, ends)
 
-    def of_run(self, run_id: str) -> list[Attempt]:
-        """Return a run's attempts in the order made, each in its latest state."""
-        return self._select(_STATES.c.run_id == run_id)
+    def of_run(self, run_id: str) -> list[t.Attempt]:
+        """Return a run's attempts in the order made."""
+        return self._select(_LAST.run_id == run_id)
 
-    def in_browse_order(self, run_id: str) -> Iterator[tuple[int, Attempt]]:
-        """Yield a run's attempts with the browse_seq of their messages, each in its latest state.
-
-        They are in the order of the messages, those on one message in the order made. A few
-        thousand are in memory at a time.
-        """
+    def in_browse_order(self, run_id: str) -> Iterator[tuple[int, t.Attempt]]:
+        """Yield browse_seq and attempt of a run in browse order, then in the order made."""
+        own = t.run_messages.c
+        is_own = (own.run_id == _LAST.run_id) & (own.message_id == _LAST.message_id)
         query = (
-            _attempts(run_messages.c.browse_seq)
-            .join(
-                run_messages,
-                and_(
-                    run_messages.c.run_id == _STATES.c.run_id,
-                    run_messages.c.message_id == _STATES.c.message_id,
-                ),
-            )
-            .where(_STATES.c.run_id == run_id)
-            .order_by(run_messages.c.browse_seq, _STATES.c.seq)
+            _ATTEMPTS.add_columns(own.browse_seq)
+            .join(t.run_messages, is_own)
+            .where(_LAST.run_id == run_id)
+            .order_by(own.browse_seq, _LAST.seq)
         )
         with self._stream(query) as rows:
             for *values, browse_seq in rows:
-                yield browse_seq, Attempt(*values)
+                yield browse_seq, t.Attempt(*values)
 
     def between(self, run_id: str) -> tuple[datetime, datetime] | None:
         """Return when a run recorded the first state of an attempt, and when the last one."""
-        first, last = func.min(attempts.c.at).label("first"), func.max(attempts.c.at).label("last")
-        row = self._first(select(first, last).where(attempts.c.run_id == run_id))
-        return None if row is None or row["first"] is None else (row["first"], row["last"])
+        at = t.attempts.c.at
+        query = sa.select(sa.func.min(at), sa.func.max(at)).where(t.attempts.c.run_id == run_id)
+        first, last = self._rows(query)[0]
+        return None if first is None else (first, last)
 
     def made_between(self, queue_manager: str, queue: str, start: datetime, end: datetime) -> int:
-        """Return how many attempts runs made in a time on messages of a dead-letter queue.
+        """Return how many messages of a queue runs have got in a time, backed out ones included."""
+        made = t.attempts.c
+        query = sa.select(made.unit, made.message_id).join(t.messages).distinct()
+        is_meant = is_at(queue_manager, queue) & made.state.in_(_GOT) & made.at.between(start, end)
+        number = sa.select(sa.func.count()).select_from(query.where(is_meant).subquery())
+        return self._count(number)
 
-        An attempt that failed, or was backed out with others, has got its message, too.
-        """
-        made = (
-            select(attempts.c.unit, attempts.c.message_id)
-            .join(messages)
-            .where(
-                is_at(queue_manager, queue),
-                attempts.c.state.in_(_GOT),
-                attempts.c.at.between(start, end),
-            )
-            .distinct()
-        )
-        return self._count(select(func.count()).select_from(made.subquery()))
-
-    def made(self, run: Run) -> dict[int, tuple[int, datetime]]:
+    def made(self, run: t.Run) -> dict[int, tuple[int, datetime]]:
         """Return by message id how many attempts count, and when the last of them was made.
 
         If attempts carry on, attempts of earlier runs with the same rules count; attempts of an
         action given for named messages do not, nor do forwards to a quarantine queue (rule 0).
         """
-        number, last = func.count().label("number"), func.max(_STATES.c.at).label("last")
-        counted = _counted(run, _STATES.c.message_id, number, last)
-        query = counted.group_by(_STATES.c.message_id)
-        return {row["message_id"]: (row["number"], row["last"]) for row in self._all(query)}
-
-    def made_by_rule(self, run: Run) -> dict[int, dict[int, int]]:
-        """Return by message id how many of its attempts that count are of each rule."""
-        columns = (_STATES.c.message_id, _STATES.c.rule)
-        query = _counted(run, *columns, func.count().label("number")).group_by(*columns)
-        made = defaultdict[int, dict[int, int]](dict)
-        for row in self._all(query):
-            made[row["message_id"]][row["rule"]] = row["number"]
+        made: dict[int, tuple[int, datetime]] = {}
+        for message_id, _, number, last in self._counted(run):
+            before, at = made.get(message_id, (0, last))
+            made[message_id] = before + number, max(at, last)
         return made
+
+    def made_by_rule(self, run: t.Run) -> dict[int, dict[int, int]]:
+        """Return by message id how many of its attempts that count are of each rule."""
+        made = defaultdict[int, dict[int, int]](dict)
+        for message_id, rule, number, _ in self._counted(run):
+            made[message_id][rule] = number
+        return made
+
+    def _counted(self, run: t.Run) -> Sequence[Row]:
+        """Return message, rule, number and last time of the attempts that count against RETRY."""
+        query = (
+            sa.select(_LAST.message_id, _LAST.rule, sa.func.count(), sa.func.max(_LAST.at))
+            .join(t.run_messages, t.run_messages.c.message_id == _LAST.message_id)
+            .join(t.runs, t.runs.c.run_id == _LAST.run_id)
+            .where(t.run_messages.c.run_id == run.run_id, _LAST.state.in_(COUNTED))
+            .group_by(_LAST.message_id, _LAST.rule)
+        )
+        if not run.carry_attempts:
+            return self._rows(query.where(_LAST.run_id == run.run_id))
+        by_same_rules = query.where(
+            t.runs.c.rules_digest == run.rules_digest,
+            t.runs.c.rules_source != GIVEN_ACTION,
+            (_LAST.rule != 0) | (_LAST.run_id == run.run_id),
+        )
+        return self._rows(by_same_rules)
 
     def of_residents(
         self, queue_manager: str, queue: str, keys: Collection[bytes]
@@ -146,95 +136,63 @@ class Attempts(Repository):
         has a number for each, in the order in which a browse recognises them; a key without any
         attempt is absent.
         """
-        here = select(messages.c.message_id, messages.c.message_key).where(
-            is_at(queue_manager, queue), ~has_departed(messages.c.message_id)
+        here = sa.select(t.messages.c.message_id, t.messages.c.message_key).where(
+            is_at(queue_manager, queue), ~has_departed(t.messages.c.message_id)
         )
         made: dict[bytes, list[int]] = {}
         for some in in_parts(keys):
-            query = here.where(messages.c.message_key.in_(some)).order_by(messages.c.occurrence)
-            residents = {row["message_id"]: row["message_key"] for row in self._all(query)}
+            query = here.where(t.messages.c.message_key.in_(some)).order_by(t.messages.c.occurrence)
+            residents = self._map(query)
             numbers, in_doubt = self._count_by_message(residents)
             for one in sorted(residents, key=in_doubt.__contains__):
                 made.setdefault(residents[one], []).append(numbers.get(one, 0))
         return {key: numbers for key, numbers in made.items() if any(numbers)}
 
     def _count_by_message(self, ids: Iterable[int]) -> tuple[dict[int, int], set[int]]:
-        """Return how many attempts on each message count, and which messages are in doubt."""
+        """Return how many attempts on each message count, and the messages in doubt."""
         numbers, in_doubt = defaultdict[int, int](int), set[int]()
-        relevant = _STATES.c.state.in_((*COUNTED, AttemptState.UNKNOWN))
-        query = select(_STATES.c.message_id, _STATES.c.state).where(relevant)
-        for row in self._among(query, _STATES.c.message_id, ids):
+        relevant = _LAST.state.in_((*COUNTED, AttemptState.UNKNOWN))
+        query = sa.select(_LAST.message_id, _LAST.state).where(relevant)
+        for row in self._among(query, _LAST.message_id, ids):
             if row.state in COUNTED:
                 numbers[row.message_id] += 1
             else:
                 in_doubt.add(row.message_id)
         return numbers, in_doubt
 
-    def in_states(self, queue_manager: str, *states: AttemptState) -> list[Attempt]:
+    def in_states(self, queue_manager: str, *states: AttemptState) -> list[t.Attempt]:
         """Return the attempts on a queue manager whose latest state is one of these, in order."""
-        return self._select(messages.c.queue_manager == queue_manager, _STATES.c.state.in_(states))
+        return self._select(t.messages.c.queue_manager == queue_manager, _LAST.state.in_(states))
 
-    def intended(self, queue_manager: str, queue: str) -> list[Attempt]:
+    def intended(self, queue_manager: str, queue: str) -> list[t.Attempt]:
         """Return the attempts on a queue whose unit of work nobody has settled, oldest first."""
         return self._select(is_at(queue_manager, queue), _INTENDED)
 
     def has_open_units(self, run_id: str) -> bool:
-        """Whether a unit of work of a run is intended, and nobody has settled it."""
-        query = select(_STATES.c.unit).where(_STATES.c.run_id == run_id, _INTENDED)
+        query = sa.select(_LAST.unit).where(_LAST.run_id == run_id, _INTENDED)
         return self._first(query) is not None
 
-    def of_unit(self, unit: str) -> list[Attempt]:
-        """Return the attempts that were made in a unit of work, each in its latest state."""
-        return self._select(_STATES.c.unit == unit)
+    def of_unit(self, unit: str) -> list[t.Attempt]:
+        return self._select(_LAST.unit == unit)
 
     def confirmed_units(self, units: Collection[str]) -> set[str]:
         """Return which of these units of work are known to have committed."""
-        return self._confirmed(_STATES.c.unit, units)
+        return self._confirmed("unit", units)
 
     def moved(self, message_ids: Collection[int]) -> set[int]:
         """Return which of these messages a unit of work is known to have moved."""
-        return self._confirmed(_STATES.c.message_id, message_ids)
+        return self._confirmed("message_id", message_ids)
 
-    def earlier_targets(self, run: Run) -> set[tuple[str, str]]:
+    def _confirmed(self, name: str, values: Iterable[Any]) -> set[Any]:
+        query = sa.select(_LAST[name]).where(_CONFIRMED)
+        return {row[0] for row in self._among(query, _LAST[name], values)}
+
+    def earlier_targets(self, run: t.Run) -> set[tuple[str, str]]:
         """Return the (queue, queue manager) to which earlier runs moved messages of this queue."""
-        query = (
-            select(_STATES.c.target_q, _STATES.c.target_q_mgr)
-            .join(runs, runs.c.run_id == _STATES.c.run_id)
-            .where(is_beside(run), _CONFIRMED)
-            .distinct()
-        )
-        return {(row["target_q"], row["target_q_mgr"]) for row in self._all(query)}
+        query = sa.select(_LAST.target_q, _LAST.target_q_mgr).distinct()
+        moved = query.join(t.runs, t.runs.c.run_id == _LAST.run_id).where(_CONFIRMED)
+        return {(queue, of) for queue, of in self._rows(moved.where(is_beside(run)))}
 
-    def _confirmed(self, column: Column[T], among: Iterable[T]) -> set[T]:
-        return {row[0] for row in self._among(select(column).where(_CONFIRMED), column, among)}
-
-    def _select(self, *conditions: ColumnElement[bool]) -> list[Attempt]:
-        with self._stream(_attempts().where(*conditions).order_by(_STATES.c.seq)) as rows:
-            return [Attempt(*row) for row in rows]
-
-
-def _attempts(*more: ColumnElement[Any]) -> Select[Any]:
-    """Return the query for attempts: the fields of `Attempt` in their order, then more columns."""
-    columns = [
-        (messages if field.name == "message_key" else _STATES).c[field.name]
-        for field in fields(Attempt)
-    ]
-    query = select(*columns, *more).select_from(_STATES)
-    return query.join(messages, messages.c.message_id == _STATES.c.message_id)
-
-
-def _counted(run: Run, *columns: ColumnElement[Any]) -> Select[Any]:
-    """Return the query for the attempts on a run's messages that count against RETRY."""
-    query = (
-        select(*columns)
-        .join(run_messages, run_messages.c.message_id == _STATES.c.message_id)
-        .join(runs, runs.c.run_id == _STATES.c.run_id)
-        .where(run_messages.c.run_id == run.run_id, _STATES.c.state.in_(COUNTED))
-    )
-    if not run.carry_attempts:
-        return query.where(_STATES.c.run_id == run.run_id)
-    return query.where(
-        runs.c.rules_digest == run.rules_digest,
-        runs.c.rules_source != GIVEN_ACTION,
-        or_(_STATES.c.rule != 0, _STATES.c.run_id == run.run_id),
-    )
+    def _select(self, *conditions: Condition) -> list[t.Attempt]:
+        with self._stream(_ATTEMPTS.where(*conditions).order_by(_LAST.seq)) as rows:
+            return [t.Attempt(*row) for row in rows]

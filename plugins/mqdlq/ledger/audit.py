@@ -14,10 +14,10 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, insert, select, update
+import sqlalchemy as sa
 
-from mqdlq.ledger.database import Repository, add, in_turn
-from mqdlq.ledger.tables import AuditEvent, Epoch, approvals, audit, epochs, runs
+from mqdlq.ledger import tables as t
+from mqdlq.ledger.database import Repository, add, in_turn, select_records
 from mqdlq.model import AuditKind, WorkNumber
 
 DECISIONS: Final[Mapping[str, AuditKind]] = {
@@ -31,38 +31,24 @@ DECISIONS: Final[Mapping[str, AuditKind]] = {
 class Audit(Repository):
     """Add events to the audit; no event is changed or removed. `AuditTrail` reads them."""
 
-    def record(self, event: AuditEvent) -> None:
-        """Record an event; it is durable when this returns."""
-        with self._engine.begin() as connection:
-            record_event(connection, event)
+    def record(self, event: t.AuditEvent) -> None:
+        self._add(t.audit, _row(event))
 
-    def record_once(self, event: AuditEvent) -> None:
-        """Record an event unless the same person did the same to the same run at that time.
-
-        It is for a task that may run twice.
-        """
-        row = _row(event)
-        with in_turn(self._engine) as connection:
-            same = [audit.c[name] == row[name] for name in ("at", "what", "who", "run_id")]
-            if connection.execute(select(audit.c.seq).where(*same)).first() is None:
-                connection.execute(insert(audit), row)
+    def record_once(self, event: t.AuditEvent) -> None:
+        """Record an event of a task that may run twice, unless it is recorded."""
+        self._add_once(t.audit, _row(event), "at", "what", "who", "run_id")
 
 
-def record_event(connection: Connection, event: AuditEvent) -> None:
-    """Record an event in the transaction of what it speaks of."""
-    connection.execute(insert(audit), _row(event))
-
-
-def keep_approvals(connection: Connection, run_ids: Sequence[str]) -> None:
+def keep_approvals(connection: sa.Connection, run_ids: Sequence[str]) -> None:
     """Copy the approvals of runs to the audit, because a prune removes them with their runs."""
     query = (
-        select(approvals, runs.c.handler)
-        .join(runs, runs.c.run_id == approvals.c.run_id)
-        .where(approvals.c.run_id.in_(run_ids))
-        .order_by(approvals.c.seq)
+        sa.select(t.approvals, t.runs.c.handler)
+        .join(t.runs, t.runs.c.run_id == t.approvals.c.run_id)
+        .where(t.approvals.c.run_id.in_(run_ids))
+        .order_by(t.approvals.c.seq)
     )
     events = [
-        AuditEvent(
+        t.AuditEvent(
             at=row.at,
             what=DECISIONS[row.decision],
             who=row.who,
@@ -73,30 +59,30 @@ def keep_approvals(connection: Connection, run_ids: Sequence[str]) -> None:
         )
         for row in connection.execute(query)
     ]
-    add(connection, audit, [_row(event) for event in events])
+    add(connection, t.audit, [_row(event) for event in events])
 
 
-def _row(event: AuditEvent) -> dict[str, Any]:
+def _row(event: t.AuditEvent) -> dict[str, Any]:
     key = bytes.fromhex(event.message_key) if event.message_key else None
-    return {**asdict(event), "message_key": key}
+    return asdict(event) | {"message_key": key}
 
 
-_NEWEST: Final = select(epochs).order_by(epochs.c.epoch.desc()).limit(1)
+_NEWEST: Final = select_records(t.epochs, t.Epoch).order_by(t.epochs.c.epoch.desc()).limit(1)
 
 
 class Epochs(Repository):
     """The epochs of the ledger. The number of the newest one is updated, all else only added."""
 
-    def newest(self) -> Epoch | None:
+    def newest(self) -> t.Epoch | None:
         """Return the newest epoch, None if no work was ever begun."""
-        return self._one(Epoch, _NEWEST)
+        return self._one(t.Epoch, _NEWEST)
 
-    def taken_on(self) -> Epoch | None:
+    def taken_on(self) -> t.Epoch | None:
         """Return the newest epoch if a person began it by taking on an older ledger, or None."""
         newest = self.newest()
         return newest if newest is not None and newest.who else None
 
-    def lost_since(self, moment: datetime) -> Epoch | None:
+    def lost_since(self, moment: datetime) -> t.Epoch | None:
         """Return the epoch before which the ledger lost work that was done after a moment."""
         taken_on = self.taken_on()
         return taken_on if taken_on is not None and moment <= taken_on.began_at else None
@@ -111,30 +97,27 @@ class Epochs(Repository):
     def next_number(self, at: datetime) -> WorkNumber:
         """Take the next number; it is durable when this returns."""
         with in_turn(self._engine) as connection:
-            row = connection.execute(_NEWEST).mappings().first()
+            row = connection.execute(_NEWEST).first()
             if row is None:
-                return _begin(connection, Epoch(1, secrets.token_hex(8), 1, at, at)).last
-            number = row["number"] + 1
-            connection.execute(
-                update(epochs)
-                .where(epochs.c.epoch == row["epoch"])
-                .values(number=number, worked_at=at)
-            )
-            return WorkNumber(row["epoch"], number, row["name"])
+                return _begin(connection, t.Epoch(1, secrets.token_hex(8), 1, at, at)).last
+            is_newest = t.epochs.c.epoch == row.epoch
+            values = {"number": row.number + 1, "worked_at": at}
+            connection.execute(sa.update(t.epochs).where(is_newest).values(values))
+            return WorkNumber(row.epoch, row.number + 1, row.name)
 
-    def begin(self, above: int, who: str, why: str, details: str, at: datetime) -> Epoch:
+    def begin(self, above: int, who: str, why: str, details: str, at: datetime) -> t.Epoch:
         """Begin an epoch above another one; the audit has who took the ledger on, and why.
 
         A ledger that has begun no work may be a copy from before the first epoch: that counts, too.
         """
         with in_turn(self._engine) as connection:
-            row = connection.execute(_NEWEST).mappings().first()
-            epoch = max(above, row["epoch"] if row else 1) + 1
-            event = AuditEvent(at, AuditKind.LEDGER_TAKEN_ON, who, why=why, details=details)
-            record_event(connection, event)
-            return _begin(connection, Epoch(epoch, secrets.token_hex(8), 0, at, at, who, why))
+            row = connection.execute(_NEWEST).first()
+            epoch = max(above, row.epoch if row else 1) + 1
+            event = t.AuditEvent(at, AuditKind.LEDGER_TAKEN_ON, who, why=why, details=details)
+            add(connection, t.audit, [_row(event)])
+            return _begin(connection, t.Epoch(epoch, secrets.token_hex(8), 0, at, at, who, why))
 
 
-def _begin(connection: Connection, epoch: Epoch) -> Epoch:
-    connection.execute(insert(epochs), asdict(epoch))
+def _begin(connection: sa.Connection, epoch: t.Epoch) -> t.Epoch:
+    connection.execute(sa.insert(t.epochs), asdict(epoch))
     return epoch

@@ -49,10 +49,7 @@ class Words(sa.TypeDecorator[tuple[str, ...]]):
 
 
 class Kind(sa.TypeDecorator[StrEnum]):
-    """A member of an enumeration, stored as its value; a value that has no member is an error.
-
-    Null where the column of an outer join has no row.
-    """
+    """A member of an enumeration, stored as its value; a value that has no member is an error."""
 
     impl = sa.String
     cache_ok = True
@@ -133,7 +130,6 @@ def columns(
 
 
 def column(name: str, hint: Any, *, key: bool = False, **options: Any) -> sa.Column[Any]:
-    """Return the column for a field with this annotation."""
     is_optional = NoneType in get_args(hint)
     kind = get_args(hint)[0] if is_optional else hint
     (stored,) = getattr(kind, "__metadata__", None) or (TYPES[kind],)
@@ -149,10 +145,8 @@ def seq() -> sa.Column[int]:
 
 
 def of_run(name: str = "run_id", **options: Any) -> sa.Column[str]:
-    """Return a column that refers to a run."""
     return sa.Column(name, sa.ForeignKey("runs.run_id"), **options)
 
 
 def of_message(**options: Any) -> sa.Column[int]:
-    """Return a column that refers to a message."""
     return sa.Column("message_id", sa.ForeignKey("messages.message_id"), **options)

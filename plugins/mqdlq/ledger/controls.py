@@ -4,131 +4,93 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    RowMapping,
-    Select,
-    and_,
-    func,
-    insert,
-    select,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
 
-from mqdlq.ledger.database import Repository, add, columns_of, in_parts, in_turn
-from mqdlq.ledger.runs import is_on_queue
-from mqdlq.ledger.tables import (
-    HAS_CAUSE,
-    EvidenceCheck,
-    Identity,
-    Meter,
-    RampState,
-    Rate,
-    Subject,
-    attempts,
-    evidence_checks,
-    identities,
-    messages,
-    meters,
-    outcomes,
-    ramp_states,
-    run_messages,
-    runs,
+from mqdlq.ledger import tables as t
+from mqdlq.ledger.database import (
+    Condition,
+    Repository,
+    Row,
+    add,
+    columns_of,
+    in_parts,
+    in_turn,
+    is_last,
+    is_on,
+    select_records,
 )
+from mqdlq.ledger.runs import is_on_queue
 from mqdlq.model import Action, AttemptState, Outcome, RampPhase
 
 
 class EvidenceChecks(Repository):
     """The checks of queues by evidence; a run has at most one of each kind."""
 
-    def record(self, run_id: str, check: EvidenceCheck) -> None:
+    def record(self, run_id: str, check: t.EvidenceCheck) -> None:
         """Record a check of a run, unless the run has one of this kind."""
-        self._add_once(evidence_checks, {"run_id": run_id, "kind": check.kind}, asdict(check))
+        self._add_once(t.evidence_checks, {"run_id": run_id, **asdict(check)}, "run_id", "kind")
 
-    def of_run(self, run_id: str) -> list[EvidenceCheck]:
+    def of_run(self, run_id: str) -> list[t.EvidenceCheck]:
         """Return the checks of a run, by kind."""
-        query = select(*columns_of(evidence_checks, EvidenceCheck))
-        own = query.where(evidence_checks.c.run_id == run_id).order_by(evidence_checks.c.kind)
-        return [EvidenceCheck(**row) for row in self._all(own)]
+        query = select_records(t.evidence_checks, t.EvidenceCheck)
+        own = query.where(t.evidence_checks.c.run_id == run_id)
+        return self._list(t.EvidenceCheck, own.order_by(t.evidence_checks.c.kind))
 
     def last_at(self, queue_manager: str, queue: str, kind: str) -> datetime | None:
         """Return up to when a queue was last checked by evidence of this kind, or None."""
-        query = (
-            select(evidence_checks.c.at)
-            .join(runs)
-            .where(
-                is_on_queue(queue_manager, queue),
-                evidence_checks.c.kind == kind,
-                evidence_checks.c.trouble == "",
-            )
-            .order_by(evidence_checks.c.at.desc())
-        )
-        return self._moment(query)
-
-
-_BACKFILL: Final = "backfill"
-
-
-@dataclass(frozen=True, slots=True)
-class Departure(Identity):
-    """A move of a message off a dead-letter queue, by a RETRY or FWD that is known to be committed.
-
-    `cause_id` is the cause for which the message was a dead letter then.
-    """
-
-    run_id: str
-    queue_manager: str
-    queue: str
-    at: datetime
+        check = t.evidence_checks.c
+        is_meant = is_on_queue(queue_manager, queue) & (check.kind == kind) & (check.trouble == "")
+        return self._moment(sa.select(sa.func.max(check.at)).join(t.runs).where(is_meant))
 
 
 class Identities(Repository):
     """Identities of messages; a message has at most one, which never changes."""
 
-    def record(self, found: Iterable[Identity]) -> None:
+    def record(self, found: Iterable[t.Identity]) -> None:
         """Record identities, in one transaction; a message that has one keeps it."""
+        message_id = t.identities.c.message_id
         for part in in_parts(found):
             with in_turn(self._engine) as connection:
-                known = select(identities.c.message_id).where(
-                    identities.c.message_id.in_([one.message_id for one in part])
-                )
-                has_one = set(connection.scalars(known))
+                is_known = message_id.in_([one.message_id for one in part])
+                has_one = set(connection.scalars(sa.select(message_id).where(is_known)))
                 rows = [asdict(one) for one in part if one.message_id not in has_one]
-                add(connection, identities, rows)
+                add(connection, t.identities, rows)
 
     def of_run(self, run_id: str) -> dict[int, bytes]:
         """Return the identities of a run's messages by message id."""
-        query = select(identities.c.message_id, identities.c.identity)
-        listed = query.join(run_messages, run_messages.c.message_id == identities.c.message_id)
-        return self._map(listed.where(run_messages.c.run_id == run_id))
-
-    def of_messages(self, message_ids: Collection[int]) -> list[Identity]:
-        """Return the identities of these messages, in no order."""
-        query = select(*columns_of(identities, Identity))
-        found = self._among(query, identities.c.message_id, message_ids)
-        return [Identity(*row) for row in found]
-
-    def departures(self, of: Collection[bytes]) -> dict[bytes, list[Departure]]:
-        """Return by identity the departures of its messages from any queue, oldest first."""
-        found = defaultdict[bytes, list[Departure]](list)
-        held = {c.name: c for c in (*messages.c, *attempts.c, *identities.c)}
-        query = (
-            select(*(held[field.name] for field in fields(Departure)))
-            .select_from(identities.join(messages).join(attempts))
-            .where(
-                attempts.c.state == AttemptState.CONFIRMED,
-                attempts.c.action.in_((Action.RETRY, Action.FWD)),
-            )
-            .order_by(attempts.c.seq)
+        message_id = t.identities.c.message_id
+        query = sa.select(message_id, t.identities.c.identity).join(
+            t.run_messages, t.run_messages.c.message_id == message_id
         )
-        for row in self._among(query, identities.c.identity, of):
-            found[row.identity].append(Departure(*row))
+        return self._map(query.where(t.run_messages.c.run_id == run_id))
+
+    def of_messages(self, message_ids: Collection[int]) -> list[t.Identity]:
+        query = select_records(t.identities, t.Identity)
+        found = self._among(query, t.identities.c.message_id, message_ids)
+        return [t.Identity(*row) for row in found]
+
+    def departures(self, of: Collection[bytes]) -> dict[bytes, list[Row]]:
+        """Return by identity the departures of its messages from any queue, oldest first.
+
+        A departure is a RETRY or FWD that is known to be committed: a row with the fields of the
+        message's `Identity`, and with `run_id`, `queue_manager`, `queue` and `at`.
+        """
+        found = defaultdict[bytes, list[Row]](list)
+        made, known = t.attempts.c, t.identities.c
+        query = (
+            sa.select(*known["message_id", "identity", "cause_id", "dead_lettered_at"])
+            .add_columns(*made["run_id", "at"])
+            .add_columns(*t.messages.c["queue_manager", "queue"])
+            .select_from(t.identities.join(t.messages).join(t.attempts))
+            .where(_CONFIRMED, made.action.in_((Action.RETRY, Action.FWD)))
+            .order_by(made.seq)
+        )
+        for row in self._among(query, known.identity, of):
+            found[row.identity].append(row)
         return found
 
     def shared(self, among: Collection[bytes]) -> set[bytes]:
@@ -137,15 +99,16 @@ class Identities(Repository):
         They were on the queue at the same time, so they are different messages. Backfill runs do
         not count: they list messages of several times.
         """
+        identity, listed = t.identities.c.identity, t.run_messages.c
         query = (
-            select(identities.c.identity)
-            .join(run_messages, run_messages.c.message_id == identities.c.message_id)
-            .join(runs)
-            .where(runs.c.run_type != _BACKFILL)
-            .group_by(identities.c.identity, run_messages.c.run_id)
-            .having(func.count() > 1)
+            sa.select(identity)
+            .join(t.run_messages, listed.message_id == t.identities.c.message_id)
+            .join(t.runs)
+            .where(t.runs.c.run_type != "backfill")
+            .group_by(identity, listed.run_id)
+            .having(sa.func.count() > 1)
         )
-        return {row.identity for row in self._among(query, identities.c.identity, among)}
+        return {row.identity for row in self._among(query, identity, among)}
 
 
 STRICTER_LIMIT_APPLIES_FOR: Final = timedelta(hours=1)
@@ -155,15 +118,12 @@ _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Meters(Repository):
-    """Reserve parts of limited rates, each in one short transaction.
-
-    A crash loses what its run has reserved and not used: the rate is lower then, never higher.
-    """
+    """Reserve parts of limited rates. A crash loses some: the rate is lower, never higher."""
 
     def reserve(
         self,
-        meter: Meter,
-        rate: Rate,
+        meter: t.Meter,
+        rate: t.Rate,
         amount: float,
         *,
         handler: str,
@@ -180,7 +140,7 @@ class Meters(Repository):
         with in_turn(self._engine) as connection:
             row = _find(connection, meter)
             rate, owner, used_at = _choose_stricter(row, rate, handler, now)
-            full_at = max(now, row["full_at"]) if row else now
+            full_at = max(now, row.full_at) if row else now
             missing = (min(amount, rate.burst) - rate.burst) / rate.per_second
             ready_at = max(now, full_at + timedelta(seconds=missing))
             duration = timedelta(seconds=amount / rate.per_second)
@@ -190,98 +150,114 @@ class Meters(Repository):
             _write(connection, meter, row, {**values, **rate._asdict()})
         return ready_at, duration
 
-    def give_back(self, meter: Meter, duration: timedelta) -> None:
+    def give_back(self, meter: t.Meter, duration: timedelta) -> None:
         """Give back the unused part of a reservation, as the time that the rate takes for it."""
         with in_turn(self._engine) as connection:
             row = _find(connection, meter)
             if row is not None:
-                _write(connection, meter, row, {"full_at": row["full_at"] - duration})
+                _write(connection, meter, row, {"full_at": row.full_at - duration})
 
-    def record_refusal(self, meter: Meter, run_id: str, until: datetime) -> None:
+    def record_refusal(self, meter: t.Meter, run_id: str, until: datetime) -> None:
         """Record until when a run waits; a meter knows the last run that was refused."""
         with in_turn(self._engine) as connection:
-            row = _find(connection, meter)
-            _write(connection, meter, row, {"refused_run_id": run_id, "refused_until": until})
+            values = {"refused_run_id": run_id, "refused_until": until}
+            _write(connection, meter, _find(connection, meter), values)
 
-    def refusals(self, run_id: str, now: datetime) -> dict[Meter, datetime]:
+    def refusals(self, run_id: str, now: datetime) -> dict[t.Meter, datetime]:
         """Return the meters that a run waits for now, with the times until which it waits."""
-        query = select(meters.c.subject, meters.c.unit, meters.c.refused_until).where(
-            meters.c.refused_run_id == run_id, meters.c.refused_until > now
-        )
-        return {
-            Meter(row["subject"], row["unit"]): row["refused_until"] for row in self._all(query)
-        }
+        is_meant = (t.meters.c.refused_run_id == run_id) & (t.meters.c.refused_until > now)
+        query = sa.select(*t.meters.c["subject", "unit", "refused_until"]).where(is_meant)
+        return {t.Meter(subject, unit): until for subject, unit, until in self._rows(query)}
 
 
 def _choose_stricter(
-    row: RowMapping | None, rate: Rate, handler: str, now: datetime
-) -> tuple[Rate, str, datetime]:
-    """Return the limit that applies, the handler that has it, and when that handler used it."""
-    if row is None or row["handler"] in {"", handler}:
+    row: Row | None, rate: t.Rate, handler: str, now: datetime
+) -> tuple[t.Rate, str, datetime]:
+    """Return the limit that applies, its handler, and when that handler used it."""
+    if row is None or row.handler in {"", handler}:
         return rate, handler, now
-    other = Rate(row["per_second"], row["burst"])
-    is_stricter = other < rate
-    if is_stricter and row["used_at"] > now - STRICTER_LIMIT_APPLIES_FOR:
-        return other, row["handler"], row["used_at"]
+    other = t.Rate(row.per_second, row.burst)
+    if other < rate and row.used_at > now - STRICTER_LIMIT_APPLIES_FOR:
+        return other, row.handler, row.used_at
     return rate, handler, now
 
 
-def _find(connection: Connection, meter: Meter) -> RowMapping | None:
-    return connection.execute(select(meters).where(_is(meter))).mappings().first()
+def _find(connection: sa.Connection, meter: t.Meter) -> Row | None:
+    return connection.execute(sa.select(t.meters).where(_is(meter))).first()
 
 
 def _write(
-    connection: Connection, meter: Meter, row: RowMapping | None, values: Mapping[str, Any]
+    connection: sa.Connection, meter: t.Meter, row: Row | None, values: Mapping[str, Any]
 ) -> None:
     if row is not None:
-        connection.execute(update(meters).where(_is(meter)).values(values))
+        connection.execute(sa.update(t.meters).where(_is(meter)).values(values))
         return
     unused = {"handler": "", "per_second": 0.0, "burst": 0.0, "refused_run_id": ""}
     times = dict.fromkeys(("used_at", "full_at", "refused_until"), _NEVER)
-    connection.execute(insert(meters), {**asdict(meter), **unused, **times, **values})
+    connection.execute(sa.insert(t.meters), {**asdict(meter), **unused, **times, **values})
 
 
-def _is(meter: Meter) -> ColumnElement[bool]:
-    return and_(meters.c.subject == meter.subject, meters.c.unit == meter.unit)
+def _is(meter: t.Meter) -> Condition:
+    return (t.meters.c.subject == meter.subject) & (t.meters.c.unit == meter.unit)
 
 
 CLOCK_DIFFERENCE: Final = timedelta(minutes=1)
 """By how much the clock of a queue manager that writes an MQDLH may be behind this machine's."""
 
-_MAY_HAVE_MOVED = (AttemptState.CONFIRMED, AttemptState.UNKNOWN)
+_MAY_HAVE_MOVED = t.attempts.c.state.in_((AttemptState.CONFIRMED, AttemptState.UNKNOWN))
+_CONFIRMED = t.attempts.c.state == AttemptState.CONFIRMED
 _WAITING = (Outcome.NOT_ATTEMPTED, Outcome.RETRY_PENDING)
-_SUBJECT = [ramp_states.c[name] for name in Subject._fields]
-_STATE = [ramp_states.c[field.name] for field in fields(RampState)]
+_SUBJECT = [t.ramp_states.c[name] for name in t.Subject._fields]
 
 
 class Ramps(Repository):
     """States of ramps and breakers, and the attempts by cause that they depend on."""
 
-    def record(self, subject: Subject, state: RampState) -> None:
-        """Record that a ramp or a breaker has come to a state, durably."""
-        self._add(ramp_states, {**subject._asdict(), **asdict(state)})
+    def record(self, subject: t.Subject, state: t.RampState) -> None:
+        self._add(t.ramp_states, {**subject._asdict(), **asdict(state)})
 
     def current(
         self, queue_manager: str, queue: str, before: datetime | None = None
-    ) -> dict[Subject, RampState]:
+    ) -> dict[t.Subject, t.RampState]:
         """Return the current states of a queue, or those at a time, in the order recorded."""
-        conditions = [ramp_states.c.queue_manager == queue_manager, ramp_states.c.queue == queue]
+        newest = sa.select(sa.func.max(t.ramp_states.c.seq)).group_by(*_SUBJECT)
+        newest = newest.where(is_on(t.ramp_states, queue_manager, queue))
         if before is not None:
-            conditions.append(ramp_states.c.at <= before)
-        newest = newest_states().where(*conditions)
-        query = select(*_SUBJECT, *_STATE).where(ramp_states.c.seq.in_(newest))
+            newest = newest.where(t.ramp_states.c.at <= before)
+        query = sa.select(*_SUBJECT, *columns_of(t.ramp_states, t.RampState))
+        query = query.where(t.ramp_states.c.seq.in_(newest)).order_by(t.ramp_states.c.seq)
         size = len(_SUBJECT)
-        with self._stream(query.order_by(ramp_states.c.seq)) as rows:
-            return {Subject(*row[:size]): RampState(*row[size:]) for row in rows}
+        return {t.Subject(*row[:size]): t.RampState(*row[size:]) for row in self._rows(query)}
 
-    def returned_elsewhere(self, subject: Subject, after: int) -> dict[int, bytes]:
+    def returned_elsewhere(self, subject: t.Subject, after: int) -> dict[int, bytes]:
         """Return the messages of a subject that were dead-lettered on another queue since a move.
 
         Only moves after an attempt count. The values are the identities, which any queue's runs
         have recorded. A message that still has its MQDLH of before the move was only forwarded. Its
         new MQDLH may be up to `CLOCK_DIFFERENCE` older than the intent to move it.
         """
-        with self._stream(_returned_elsewhere(subject, after)) as rows:
+        moves = sa.select(t.attempts.c.message_id, t.attempts.c.unit)
+        moved = _of_subject(moves, subject, after, _CONFIRMED).subquery()
+        # A message may be back before its move is recorded as confirmed: hours after a crash.
+        intended, known, later = t.attempts.alias(), t.identities.c, t.identities.alias()
+        is_intent = (intended.c.message_id == moved.c.message_id) & (
+            intended.c.unit == moved.c.unit
+        )
+        query = (
+            sa.select(moved.c.message_id, known.identity, intended.c.at, later.c.dead_lettered_at)
+            .distinct()
+            .join(t.identities, known.message_id == moved.c.message_id)
+            .join(intended, is_intent & (intended.c.state == AttemptState.INTENDED))
+            .join(later, later.c.identity == known.identity)
+            .join(t.messages, t.messages.c.message_id == later.c.message_id)
+            .where(
+                later.c.message_id > moved.c.message_id,
+                later.c.dead_lettered_at.is_distinct_from(known.dead_lettered_at),
+                later.c.dead_lettered_at.is_not(None),
+                ~is_on(t.messages, subject.queue_manager, subject.queue),
+            )
+        )
+        with self._stream(query) as rows:
             return {
                 row.message_id: row.identity
                 for row in rows
@@ -289,119 +265,68 @@ class Ramps(Repository):
             }
 
     def awaited_targets(self, run_id: str) -> set[tuple[str | None, str, str]]:
-        """Return cause and target of the messages that a run left on the queue with a further step.
-
-        A message without an identity has no known cause here: None.
-        """
+        """Return cause, None if not known, and target of messages with a further step."""
+        booked, known = t.outcomes.c, t.identities.c
         query = (
-            select(identities.c.cause_id, outcomes.c.target_q, outcomes.c.target_q_mgr)
+            sa.select(known.cause_id, booked.target_q, booked.target_q_mgr)
             .distinct()
-            .select_from(outcomes)
-            .outerjoin(identities, identities.c.message_id == outcomes.c.message_id)
-            .where(outcomes.c.run_id == run_id, outcomes.c.outcome.in_(_WAITING))
+            .outerjoin_from(t.outcomes, t.identities, known.message_id == booked.message_id)
+            .where(booked.run_id == run_id, booked.outcome.in_(_WAITING))
         )
-        return {(row.cause_id, row.target_q, row.target_q_mgr) for row in self._rows(query)}
+        return {(cause_id, queue, manager) for cause_id, queue, manager in self._rows(query)}
 
     def last_attempt(self) -> int:
-        """Return the `seq` of the attempt that was recorded last, 0 if there is none."""
-        found = self._values(select(func.max(attempts.c.seq)))
-        return found[0] or 0
+        return int(self._value(sa.select(sa.func.max(t.attempts.c.seq))) or 0)
 
-    def moved(self, subject: Subject, after: int) -> int:
+    def moved(self, subject: t.Subject, after: int) -> int:
         """Count the messages of a subject that moved, or may have moved, after an attempt."""
-        is_moved = attempts.c.state.in_(_MAY_HAVE_MOVED)
-        number = select(func.count(attempts.c.message_id.distinct())).select_from(attempts)
-        return self._count(_of_subject(number, subject, after, is_moved))
+        number = sa.select(sa.func.count(t.attempts.c.message_id.distinct()))
+        number = number.select_from(t.attempts)
+        return self._count(_of_subject(number, subject, after, _MAY_HAVE_MOVED))
 
-    def last_moved_at(self, subject: Subject) -> datetime | None:
+    def last_moved_at(self, subject: t.Subject) -> datetime | None:
         """Return when a message of a subject moved last, None if none did."""
-        is_moved = attempts.c.state.in_(_MAY_HAVE_MOVED)
-        query = _of_subject(select(attempts.c.at), subject, 0, is_moved)
-        return self._moment(query.order_by(attempts.c.seq.desc()))
+        query = _of_subject(sa.select(t.attempts.c.at), subject, 0, _MAY_HAVE_MOVED)
+        return self._moment(query.order_by(t.attempts.c.seq.desc()))
 
-    def failures_in_a_row(self, subject: Subject, after: int, but: Collection[int] = ()) -> int:
-        """Count the attempts of a subject that failed since the last one that succeeded.
+    def failures_in_a_row(self, subject: t.Subject, after: int, but: Collection[int] = ()) -> int:
+        """Count the failures of a subject since its last success, without reason codes `but`."""
+        last = sa.select(sa.func.max(t.attempts.c.seq))
+        succeeded = self._value(_of_subject(last, subject, after, _CONFIRMED)) or 0
+        failed = (t.attempts.c.state == AttemptState.FAILED) & t.attempts.c.mqrc.not_in(but)
+        number = sa.select(sa.func.count()).select_from(t.attempts)
+        return self._count(_of_subject(number, subject, max(after, succeeded), failed))
 
-        Failures with the reason codes `but` do not count.
-        """
-        succeeded = attempts.c.state == AttemptState.CONFIRMED
-        last = self._values(
-            _of_subject(select(func.max(attempts.c.seq)), subject, after, succeeded)
-        )
-        failed = (attempts.c.state == AttemptState.FAILED) & attempts.c.mqrc.not_in(but)
-        number = select(func.count()).select_from(attempts)
-        query = _of_subject(number, subject, max(after, last[0] or 0), failed)
-        return self._count(query)
-
-    def moves_of(self, message_ids: Iterable[int]) -> Iterator[tuple[Subject, int, int]]:
-        """Yield the confirmed attempts by cause on these messages.
-
-        They are a subject, a message id and the `seq` by which attempts are ordered.
-        """
-        columns = (messages.c.queue_manager, messages.c.queue)
+    def moves_of(self, message_ids: Iterable[int]) -> Iterator[tuple[t.Subject, int, int]]:
+        """Yield subject, message id and `seq` of confirmed attempts by cause."""
         names = ("cause_id", "target_q", "target_q_mgr", "message_id", "seq")
         query = (
-            select(*columns, *(attempts.c[name] for name in names))
-            .join_from(attempts, messages)
-            .where(attempts.c.state == AttemptState.CONFIRMED, attempts.c.cause_id != "")
+            sa.select(*t.messages.c["queue_manager", "queue"], *t.attempts.c[names])
+            .join_from(t.attempts, t.messages)
+            .where(_CONFIRMED, t.attempts.c.cause_id != "")
         )
-        for *subject, message_id, seq in self._among(query, attempts.c.message_id, message_ids):
-            yield Subject(*subject), message_id, seq
+        for *subject, message_id, seq in self._among(query, t.attempts.c.message_id, message_ids):
+            yield t.Subject(*subject), message_id, seq
 
 
-def _returned_elsewhere(subject: Subject, after: int) -> Select[Any]:
-    """Return the query for the messages of a subject that another queue had after they moved."""
-    moves = select(attempts.c.message_id, attempts.c.unit)
-    is_confirmed = attempts.c.state == AttemptState.CONFIRMED
-    moved = _of_subject(moves, subject, after, is_confirmed).subquery()
-    # A message may be back before its move is recorded as confirmed: after a crash, hours before.
-    intended = attempts.alias()
-    later = identities.alias()
-    own_queue = (subject.queue_manager, subject.queue)
-    return (
-        select(moved.c.message_id, identities.c.identity, intended.c.at, later.c.dead_lettered_at)
-        .distinct()
-        .join(identities, identities.c.message_id == moved.c.message_id)
-        .join(
-            intended,
-            (intended.c.message_id == moved.c.message_id)
-            & (intended.c.unit == moved.c.unit)
-            & (intended.c.state == AttemptState.INTENDED),
-        )
-        .join(later, later.c.identity == identities.c.identity)
-        .join(messages, messages.c.message_id == later.c.message_id)
-        .where(
-            later.c.message_id > moved.c.message_id,
-            later.c.dead_lettered_at.is_distinct_from(identities.c.dead_lettered_at),
-            later.c.dead_lettered_at.is_not(None),
-            tuple_(messages.c.queue_manager, messages.c.queue) != own_queue,
-        )
-    )
-
-
-def newest_states() -> Select[Any]:
-    """Return the query for the `seq` of the last state of each subject."""
-    return select(func.max(ramp_states.c.seq)).group_by(*_SUBJECT)
-
-
-def open_breakers() -> Select[Any]:
+def open_breakers() -> sa.Select[Any]:
     """Return the query for the runs that recorded the current state of an open breaker."""
-    return select(ramp_states.c.run_id).where(
-        ramp_states.c.phase == RampPhase.OPEN, ramp_states.c.seq.in_(newest_states())
-    )
+    is_open = t.ramp_states.c.phase == RampPhase.OPEN
+    is_current = is_last(t.ramp_states, *t.Subject._fields)
+    return sa.select(t.ramp_states.c.run_id).where(is_open, is_current)
 
 
 def _of_subject(
-    query: Select[Any], subject: Subject, after: int, condition: ColumnElement[bool]
-) -> Select[Any]:
+    query: sa.Select[Any], subject: t.Subject, after: int, condition: Condition
+) -> sa.Select[Any]:
     """Narrow a query to the attempts of a subject after one of them, by their index."""
-    return query.join(messages).where(
-        HAS_CAUSE,
-        attempts.c.cause_id == subject.cause_id,
-        attempts.c.target_q == subject.target_q,
-        attempts.c.target_q_mgr == subject.target_q_mgr,
-        attempts.c.seq > after,
-        messages.c.queue_manager == subject.queue_manager,
-        messages.c.queue == subject.queue,
+    made = t.attempts.c
+    return query.join(t.messages).where(
+        t.HAS_CAUSE,
+        made.cause_id == subject.cause_id,
+        made.target_q == subject.target_q,
+        made.target_q_mgr == subject.target_q_mgr,
+        made.seq > after,
+        is_on(t.messages, subject.queue_manager, subject.queue),
         condition,
     )

@@ -20,27 +20,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import (
-    URL,
-    Column,
-    ColumnElement,
-    Connection,
-    CursorResult,
-    Engine,
-    ExceptionContext,
-    PoolProxiedConnection,
-    QueuePool,
-    Row,
-    RowMapping,
-    Select,
-    Table,
-    create_engine,
-    event,
-    func,
-    insert,
-    literal,
-    select,
-)
+import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.exc import TimeoutError as NoConnectionFreeError
 
 from mqdlq import directories
@@ -55,57 +36,67 @@ KEYS_AT_ONCE = 500  # below every database's limit of bound parameters
 ROWS_AT_ONCE = 5_000  # how many rows of a long result are in memory at a time
 
 T = TypeVar("T")
+Row = sa.Row[*tuple[Any, ...]]
+Condition = sa.ColumnElement[bool]
 
 
 class Repository:
-    """Base of the repositories: each method uses its own transaction.
+    """Base of the repositories: each method has its own transaction.
 
-    Every method of a repository raises LedgerUnavailableError if the database cannot be used.
+    Any of them raises LedgerUnavailableError if the database cannot be used.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def _all(self, query: Select[Any]) -> Sequence[RowMapping]:
-        with self._engine.connect() as connection:
-            return connection.execute(query).mappings().all()
-
-    def _first(self, query: Select[Any]) -> RowMapping | None:
-        with self._engine.connect() as connection:
-            return connection.execute(query.limit(1)).mappings().first()
-
-    def _rows(self, query: Select[Any]) -> Sequence[Row[*tuple[Any, ...]]]:
+    def _rows(self, query: sa.Select[Any]) -> Sequence[Row]:
         with self._engine.connect() as connection:
             return connection.execute(query).all()
 
-    def _map(self, query: Select[Any]) -> dict[Any, Any]:
+    def _values(self, query: sa.Select[Any]) -> Sequence[Any]:
+        with self._engine.connect() as connection:
+            return connection.scalars(query).all()
+
+    def _value(self, query: sa.Select[Any]) -> Any:
+        """Return the first value of the first row, None if there is none."""
+        return next(iter(self._values(query.limit(1))), None)
+
+    def _count(self, query: sa.Select[Any]) -> int:
+        return int(self._value(query))
+
+    def _moment(self, query: sa.Select[Any]) -> datetime | None:
+        moment: datetime | None = self._value(query)
+        return moment
+
+    def _first(self, query: sa.Select[Any]) -> Row | None:
+        return next(iter(self._rows(query.limit(1))), None)
+
+    def _map(self, query: sa.Select[Any]) -> dict[Any, Any]:
         """Return the values of the second column by those of the first."""
         with self._stream(query) as rows:
             return {row[0]: row[1] for row in rows}
 
     def _among(
-        self, query: Select[Any], column: ColumnElement[Any], values: Iterable[Any]
-    ) -> Iterator[Row[*tuple[Any, ...]]]:
+        self, query: sa.Select[Any], column: sa.ColumnElement[Any], values: Iterable[Any]
+    ) -> Iterator[Row]:
         """Yield the rows in which a column has one of these values, however many."""
         for some in in_parts(values):
             yield from self._rows(query.where(column.in_(some)))
 
-    def _values(self, query: Select[Any]) -> Sequence[Any]:
-        with self._engine.connect() as connection:
-            return connection.scalars(query).all()
+    def _list(self, kind: Callable[..., T], query: sa.Select[Any]) -> list[T]:
+        """Return a record of each row, whose columns have the names of its fields."""
+        return [kind(**row._asdict()) for row in self._rows(query)]
 
-    def _one(self, kind: Callable[..., T], query: Select[Any]) -> T | None:
-        row = self._first(query)
-        return kind(**row) if row else None
+    def _one(self, kind: Callable[..., T], query: sa.Select[Any]) -> T | None:
+        return next(iter(self._list(kind, query.limit(1))), None)
 
-    def _count(self, query: Select[Any]) -> int:
-        return int(self._values(query)[0])
-
-    def _moment(self, query: Select[Any]) -> datetime | None:
-        return next(iter(self._values(query.limit(1))), None)
+    def _of_run(self, table: sa.Table, kind: type[T], run_id: str) -> T | None:
+        """Return what a table has of a run, the last row if there may be several, or None."""
+        query = select_records(table, kind).where(table.c.run_id == run_id)
+        return self._one(kind, query.order_by(table.c.seq.desc()) if "seq" in table.c else query)
 
     @contextmanager
-    def _stream(self, query: Select[Any]) -> Iterator[CursorResult[*tuple[Any, ...]]]:
+    def _stream(self, query: sa.Select[Any]) -> Iterator[sa.CursorResult[*tuple[Any, ...]]]:
         """Open a cursor that reads some rows at a time; close it even if rows remain."""
         with (
             self._engine.connect() as connection,
@@ -113,32 +104,54 @@ class Repository:
         ):
             yield rows
 
-    def _add_once(self, table: Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        """Add a row unless the table has one with this key."""
-        with in_turn(self._engine) as connection:
-            same = [table.c[name] == value for name, value in key.items()]
-            if connection.execute(select(literal(1)).where(*same)).first() is None:
-                connection.execute(insert(table), {**key, **values})
-
-    def _add(self, table: Table, *rows: Mapping[str, Any]) -> None:
+    def _add(self, table: sa.Table, *rows: Mapping[str, Any]) -> None:
         with self._engine.begin() as connection:
             add(connection, table, rows)
 
+    def _add_once(self, table: sa.Table, row: Mapping[str, Any], *key: str) -> None:
+        """Add a row unless the table has one with the same values in these columns."""
+        with in_turn(self._engine) as connection:
+            same = [table.c[name] == row[name] for name in key]
+            if connection.execute(sa.select(sa.literal(1)).where(*same)).first() is None:
+                connection.execute(sa.insert(table), row)
 
-def add(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+
+def add(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
-        connection.execute(insert(table), rows)
+        connection.execute(sa.insert(table), rows)
 
 
-def inserted(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
+def inserted(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> int:
     """Insert one row and return its number, which the database has chosen."""
-    key = connection.execute(insert(table), row).inserted_primary_key
+    key = connection.execute(sa.insert(table), row).inserted_primary_key
     return int(key[0]) if key else 0
 
 
-def columns_of(table: Table, kind: type) -> list[Column[Any]]:
+def columns_of(table: sa.Table, kind: type) -> list[sa.Column[Any]]:
     """Return the columns that hold the fields of a dataclass, in their order."""
     return [table.c[field.name] for field in fields(kind)]
+
+
+def select_records(table: sa.Table, kind: type) -> sa.Select[Any]:
+    return sa.select(*columns_of(table, kind))
+
+
+def is_on(table: sa.Table, queue_manager: str, queue: str) -> Condition:
+    """Return the condition that a run or a message is one of this queue."""
+    return (table.c.queue_manager == queue_manager) & (table.c.queue == queue)
+
+
+def is_last(table: sa.Table, *key: str) -> Condition:
+    """Return the condition that a row is the last one with its values in these columns."""
+    other = table.alias()
+    same = [other.c[name] == table.c[name] for name in key]
+    newest = sa.select(sa.func.max(other.c.seq)).where(*same).correlate(table)
+    return table.c.seq == newest.scalar_subquery()
+
+
+def total(numbers: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """Return the sum of numbers; PostgreSQL's own sum is a Decimal in Python."""
+    return sa.cast(sa.func.coalesce(sa.func.sum(numbers), 0), sa.BigInteger)
 
 
 def in_parts(items: Iterable[T], size: int = KEYS_AT_ONCE) -> Iterator[list[T]]:
@@ -155,7 +168,7 @@ def connect_to(
     connect_s: int = CONNECT_S,
     statement_s: int | None = None,
     **pool: Any,
-) -> Engine:
+) -> sa.Engine:
     """Return an engine for a database URL; `create` makes an SQLite file, for its owner alone.
 
     Connections are tried before use: if the server was restarted while a run waited for its next
@@ -167,7 +180,7 @@ def connect_to(
     url = url_of(text)
     is_sqlite = url.get_backend_name() == "sqlite"
     within = {} if is_sqlite or "connect_timeout" in url.query else {"connect_timeout": connect_s}
-    engine = create_engine(url, pool_pre_ping=True, connect_args=within, **pool)
+    engine = sa.create_engine(url, pool_pre_ping=True, connect_args=within, **pool)
     event.listen(engine, "handle_error", explain)
     if is_sqlite:
         _find_file(engine.url, create=create)
@@ -179,18 +192,15 @@ def connect_to(
 
 
 @contextmanager
-def in_turn(engine: Engine) -> Iterator[Connection]:
-    """Begin a transaction for which every other of this kind waits, in whatever process it is.
-
-    For what reads first and then writes what follows from it.
-    """
+def in_turn(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Begin a transaction that reads and then writes what follows from it: only one at a time."""
     with engine.execution_options(in_turn=True).begin() as connection:
         _wait_for_turn(connection)
         yield connection
 
 
 @contextmanager
-def to_migrate(engine: Engine) -> Iterator[Connection]:
+def to_migrate(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Begin such a transaction to change tables; SQLite does not check foreign keys in it.
 
     Where SQLite cannot alter a table, it is copied, dropped and renamed. Its rows would be deleted
@@ -207,7 +217,7 @@ def to_migrate(engine: Engine) -> Iterator[Connection]:
             _set_for_migration(connection, is_begun=False)
 
 
-def _set_for_migration(connection: Connection, *, is_begun: bool) -> None:
+def _set_for_migration(connection: sa.Connection, *, is_begun: bool) -> None:
     if connection.dialect.name != "sqlite":
         return  # a lost connection would be made again here
     driver = connection.connection.driver_connection
@@ -216,12 +226,12 @@ def _set_for_migration(connection: Connection, *, is_begun: bool) -> None:
         driver.execute(f"PRAGMA legacy_alter_table={'ON' if is_begun else 'OFF'}")
 
 
-def _wait_for_turn(connection: Connection) -> None:
+def _wait_for_turn(connection: sa.Connection) -> None:
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(TURN)))
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(TURN)))
 
 
-def _find_file(url: URL, *, create: bool) -> None:
+def _find_file(url: sa.URL, *, create: bool) -> None:
     """Create a missing file for its owner alone: it names queues, reasons and times."""
     if url.database and url.database != ":memory:":
         file = Path(url.database)
@@ -276,7 +286,7 @@ def _prepare_sqlite(statement_s: int | None, connection: Any, _record: Any) -> N
     connection.execute("PRAGMA foreign_keys=ON")
 
 
-def _begin_sqlite(connection: Connection) -> None:
+def _begin_sqlite(connection: sa.Connection) -> None:
     waits = connection.get_execution_options().get("in_turn")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if waits else "BEGIN")
 
@@ -296,7 +306,7 @@ CONNECTIONS: Final = 16
 _BUSY: Final = Remedy("MQDLQ-275", "try again when fewer downloads are in progress")
 
 
-def connect_impatiently(text: str, clock: Callable[[], float] = time.monotonic) -> Engine:
+def connect_impatiently(text: str, clock: Callable[[], float] = time.monotonic) -> sa.Engine:
     """Return an engine like `connect_to`, whose every use ends within seconds.
 
     While the ledger is away, every use raises the LedgerUnavailableError that said so at once.
@@ -304,8 +314,8 @@ def connect_impatiently(text: str, clock: Callable[[], float] = time.monotonic) 
     """
     memory = _Memory(clock)
 
-    class Pool(QueuePool):
-        def connect(self) -> PoolProxiedConnection:
+    class Pool(sa.QueuePool):
+        def connect(self) -> sa.PoolProxiedConnection:
             memory.check()
             try:
                 return super().connect()
@@ -329,8 +339,6 @@ def connect_impatiently(text: str, clock: Callable[[], float] = time.monotonic) 
 
 
 class _Memory:
-    """The last error that said that a ledger is away, and until when it counts."""
-
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._said: tuple[LedgerUnavailableError, float] | None = None
@@ -341,7 +349,7 @@ class _Memory:
             error, _ = self._said
             raise LedgerUnavailableError(error.error_id, error.text, is_transient=True)
 
-    def note(self, context: ExceptionContext) -> None:
+    def note(self, context: sa.ExceptionContext) -> None:
         """Remember the error that `explain` has made, if waiting again would not help."""
         error = getattr(context, "chained_exception", None)  # it has none if nothing explains it
         if isinstance(error, LedgerUnavailableError) and error.is_transient:

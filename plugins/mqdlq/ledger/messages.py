@@ -7,35 +7,33 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Row, and_, func, or_, select
+import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from mqdlq.errors import LedgerError
-from mqdlq.ledger.database import ROWS_AT_ONCE, Repository, add, columns_of, in_parts
-from mqdlq.ledger.tables import (
-    IS_LEARNED,
-    Correction,
-    Learned,
-    LearnedCount,
-    OutcomeFact,
-    Run,
-    attempts,
-    learned,
-    leases,
-    messages,
-    outcomes,
-    pruned_runs,
-    run_messages,
-    runs,
-    settled_outcomes,
+from mqdlq.ledger import tables as t
+from mqdlq.ledger.database import (
+    ROWS_AT_ONCE,
+    Condition,
+    Repository,
+    Row,
+    add,
+    columns_of,
+    in_parts,
+    is_last,
+    is_on,
+    select_records,
+    total,
 )
 from mqdlq.model import DEPARTED, QUARANTINE, AttemptState, Disposition, Outcome
 from mqdlq.reasons import Why
 
+T = TypeVar("T")
 
-def is_only_dry_run(booked: FromClause) -> ColumnElement[bool]:
+
+def is_only_dry_run(booked: sa.FromClause) -> Condition:
     """Return `OutcomeFact.is_only_dry_run` as a condition on outcomes, or on an alias of them."""
     return (booked.c.outcome == Outcome.NOT_ATTEMPTED) & (booked.c.why == Why.DRY_RUN())
 
@@ -43,106 +41,105 @@ def is_only_dry_run(booked: FromClause) -> ColumnElement[bool]:
 class Outcomes(Repository):
     """Outcomes: exactly one for each message of a run, and corrections that later runs learned."""
 
-    def add(self, run_id: str, facts: Iterable[OutcomeFact]) -> None:
-        """Add outcomes of a run, in one transaction, however many; a message has one in a run.
-
-        Raises LedgerError, and writes nothing, if a message has an outcome in this run already.
-        """
+    def add(self, run_id: str, facts: Iterable[t.OutcomeFact]) -> None:
+        """Add outcomes of a run at once; raise LedgerError if a message has one already."""
         with booking(self._engine) as (connection, ends):
             for part in in_parts(facts, ROWS_AT_ONCE):
                 ends[:] = [outcome_row(run_id, fact) for fact in part]
-                add(connection, outcomes, ends)
+                add(connection, t.outcomes, ends)
 
-    def of_run(self, run_id: str) -> dict[int, OutcomeFact]:
+    def of_run(self, run_id: str) -> dict[int, t.OutcomeFact]:
         """Return a run's outcomes by message id, without those of settled messages."""
-        query = select(*columns_of(outcomes, OutcomeFact)).where(outcomes.c.run_id == run_id)
+        query = select_records(t.outcomes, t.OutcomeFact).where(t.outcomes.c.run_id == run_id)
         with self._stream(query) as rows:
-            return {row.message_id: OutcomeFact(*row) for row in rows}
+            return {row.message_id: t.OutcomeFact(*row) for row in rows}
 
     def of_messages(self, message_ids: Iterable[int]) -> dict[int, dict[str, Outcome]]:
         """Return what any runs have booked of these messages: outcomes by message and run id."""
         found = defaultdict[int, dict[str, Outcome]](dict)
-        query = select(outcomes.c.message_id, outcomes.c.run_id, outcomes.c.outcome)
-        for row in self._among(query, outcomes.c.message_id, message_ids):
-            found[row.message_id][row.run_id] = row.outcome
+        query = sa.select(*t.outcomes.c["message_id", "run_id", "outcome"])
+        for message_id, run_id, outcome in self._among(query, t.outcomes.c.message_id, message_ids):
+            found[message_id][run_id] = outcome
         return found
 
     def counts(self, run_id: str) -> Counter[Outcome]:
         """Count a run's outcomes, those of settled messages included."""
         counted = Counter[Outcome]()
         for table, number in (
-            (outcomes, func.count()),
-            (settled_outcomes, func.sum(settled_outcomes.c.messages)),
+            (t.outcomes, sa.func.count()),
+            (t.settled_outcomes, total(t.settled_outcomes.c.messages)),
         ):
-            query = select(table.c.outcome, number).where(table.c.run_id == run_id)
-            for outcome, found in self._rows(query.group_by(table.c.outcome)):
-                counted[outcome] += int(found)
+            query = sa.select(table.c.outcome, number).where(table.c.run_id == run_id)
+            counted.update(self._map(query.group_by(table.c.outcome)))
         return counted
 
     def count_without_archive_copy(self, run_id: str) -> int:
-        """Count the messages of a run that were not discarded because they were not archived."""
-        query = select(func.count()).where(
-            outcomes.c.run_id == run_id, outcomes.c.why == Why.NO_ARCHIVE_COPY()
-        )
-        return self._count(query)
+        is_meant = (t.outcomes.c.run_id == run_id) & (t.outcomes.c.why == Why.NO_ARCHIVE_COPY())
+        return self._count(sa.select(sa.func.count()).where(is_meant))
 
     def quarantine_forwards(self, run_id: str) -> dict[int, str]:
-        """Return the messages that a run forwarded to a quarantine queue, with that queue."""
-        query = select(outcomes.c.message_id, outcomes.c.target_q).where(
-            outcomes.c.run_id == run_id,
-            outcomes.c.outcome == Outcome.FORWARDED,
-            outcomes.c.rule == QUARANTINE,
+        """Return by message the quarantine queue to which a run forwarded it."""
+        query = sa.select(*t.outcomes.c["message_id", "target_q"]).where(
+            t.outcomes.c.run_id == run_id,
+            t.outcomes.c.outcome == Outcome.FORWARDED,
+            t.outcomes.c.rule == QUARANTINE,
         )
         return self._map(query)
 
-    def learned_counts(self, run_id: str) -> list[LearnedCount]:
+    def learned_counts(self, run_id: str) -> list[t.LearnedCount]:
         """Count what a run learned of others and what was learned of it, in that order."""
-        kinds = columns_of(learned, Correction)
+        kinds = columns_of(t.learned, t.Correction)
+        of_it = t.learned.c.of_run == run_id
         query = (
-            select(*kinds, func.count().label("messages"))
-            .where(or_(learned.c.run_id == run_id, learned.c.of_run == run_id))
+            sa.select(*kinds, sa.func.count().label("messages"))
+            .where((t.learned.c.run_id == run_id) | of_it)
             .group_by(*kinds)
-            .order_by(learned.c.of_run == run_id, *kinds)
+            .order_by(of_it, *kinds)
         )
-        return [LearnedCount(**row) for row in self._all(query)]
+        return self._list(t.LearnedCount, query)
 
     def corrected(self, run_id: str) -> set[int]:
-        """Return the ids of a run's messages of which a later run learned how they had ended.
+        """Return the few messages of a run of which a later run learned how they had ended."""
+        own = t.learned.c.of_run == run_id
+        return set(self._values(sa.select(t.learned.c.message_id).where(own)))
 
-        There are as many as units of work were interrupted and could not be settled: few.
-        """
-        return set(self._values(select(learned.c.message_id).where(learned.c.of_run == run_id)))
-
-    def history(self, names: Sequence[str], at_once: int) -> Iterator[Sequence[Row[Any]]]:
+    def history(self, names: Sequence[str], at_once: int) -> Iterator[Sequence[Row]]:
         """Yield columns of the outcomes of all runs with their messages, some at a time.
 
         They are in no order, without those of settled messages. An outcome that was learned later
         replaces the booked one. Runs that a prune is removing count by their totals only (see
         `Prunes.history`).
         """
-        held = {column.name: column for column in (*outcomes.c, *messages.c, *runs.c)}
-        latest = {n: func.coalesce(learned.c[n], outcomes.c[n]) for n in ("outcome", "at")}
+        held = {one.name: one for one in (*t.outcomes.c, *t.messages.c, *t.runs.c)} | known_last()
         query = (
-            select(*((held | latest)[name].label(name) for name in names))
-            .select_from(outcomes.join(messages).join(runs).outerjoin(learned, IS_LEARNED))
-            .where(outcomes.c.run_id.not_in(select(pruned_runs.c.run_id)))
+            sa.select(*(held[name].label(name) for name in names))
+            .select_from(t.outcomes.join(t.messages).join(t.runs))
+            .outerjoin(t.learned, t.IS_LEARNED)
+            .where(t.outcomes.c.run_id.not_in(sa.select(t.pruned_runs.c.run_id)))
         )
         with self._stream(query) as rows:
             yield from rows.partitions(at_once)
 
 
-_COLUMNS = [column.name for column in columns_of(outcomes, OutcomeFact)]
+def known_last(*names: str) -> dict[str, sa.ColumnElement[Any]]:
+    """Return columns of outcomes, each as it was learned later where it was."""
+    return {
+        name: sa.func.coalesce(t.learned.c[name], t.outcomes.c[name])
+        for name in names or ("outcome", "at")
+    }
 
 
-def outcome_row(run_id: str, fact: OutcomeFact) -> dict[str, Any]:
-    """Return the row of an outcome; not by asdict, which copies deeply and takes longer."""
+_COLUMNS: Final = [column.name for column in columns_of(t.outcomes, t.OutcomeFact)]
+
+
+def outcome_row(run_id: str, fact: t.OutcomeFact) -> dict[str, Any]:
     return {"run_id": run_id, **{name: getattr(fact, name) for name in _COLUMNS}}
 
 
 @contextmanager
 def booking(
-    engine: Engine, news: Sequence[Learned] = ()
-) -> Iterator[tuple[Connection, list[dict[str, Any]]]]:
+    engine: sa.Engine, news: Sequence[t.Learned] = ()
+) -> Iterator[tuple[sa.Connection, list[dict[str, Any]]]]:
     """Begin a transaction that books outcomes; yield it, and a list for the rows it books.
 
     Adds `news` at its end. Raises LedgerError, and nothing is written, if a message has an outcome
@@ -152,7 +149,7 @@ def booking(
     try:
         with engine.begin() as connection:
             yield connection, ends
-            add(connection, learned, [asdict(fact) for fact in news])
+            add(connection, t.learned, [asdict(fact) for fact in news])
     except IntegrityError as error:
         if not news and not any(_is_booked(engine, end) for end in ends):
             raise
@@ -164,15 +161,10 @@ def booking(
         ) from error
 
 
-def _is_booked(engine: Engine, end: dict[str, Any]) -> bool:
-    query = select(outcomes.c.outcome).where(
-        outcomes.c.run_id == end["run_id"], outcomes.c.message_id == end["message_id"]
-    )
+def _is_booked(engine: sa.Engine, end: dict[str, Any]) -> bool:
+    same = [t.outcomes.c[name] == end[name] for name in ("run_id", "message_id")]
     with engine.connect() as connection:
-        return connection.execute(query).first() is not None
-
-
-T = TypeVar("T")
+        return connection.execute(sa.select(t.outcomes.c.outcome).where(*same)).first() is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +188,23 @@ class Listed(NamedTuple):
 
     browse_seq: int
     message_id: int
-    outcome: OutcomeFact | None
+    outcome: t.OutcomeFact | None
+
+
+OUTCOME_OF_LISTED: Final = (t.outcomes.c.run_id == t.run_messages.c.run_id) & (
+    t.outcomes.c.message_id == t.run_messages.c.message_id
+)
+LISTED: Final = (
+    sa.select(*t.run_messages.c["browse_seq", "message_id"], *columns_of(t.outcomes, t.OutcomeFact))
+    .outerjoin_from(t.run_messages, t.outcomes, OUTCOME_OF_LISTED)
+    .order_by(t.run_messages.c.browse_seq)
+)
+"""The query for messages that runs list, for `listed`, in browse order."""
+
+
+def listed(browse_seq: int, message_id: int, *ended: Any) -> Listed:
+    fact = t.OutcomeFact(*ended) if ended[0] is not None else None
+    return Listed(browse_seq, message_id, fact)
 
 
 class Messages(Repository):
@@ -204,100 +212,67 @@ class Messages(Repository):
 
     def of_run(self, run_id: str) -> list[RunMessage]:
         """Return the messages of a run's plan in browse order."""
+        own, message = t.run_messages.c, t.messages.c
         query = (
-            select(
-                messages.c.message_id,
-                run_messages.c.browse_seq,
-                messages.c.message_key,
-                messages.c.occurrence,
-                messages.c.residence,
-                run_messages.c.disposition,
+            sa.select(
+                *(message.message_id, own.browse_seq, message.message_key),
+                *(message.occurrence, message.residence, own.disposition),
             )
-            .join_from(run_messages, messages)
-            .where(run_messages.c.run_id == run_id)
-            .order_by(run_messages.c.browse_seq)
+            .join_from(t.run_messages, t.messages)
+            .where(own.run_id == run_id)
+            .order_by(own.browse_seq)
         )
         with self._stream(query) as rows:
             return [RunMessage(*row) for row in rows]
 
     def listed(self, run_id: str) -> Iterator[Listed]:
-        """Yield the messages of a run's plan, and those it has listed since, in browse order.
+        """Yield what a run has listed, in its plan or since, in browse order."""
+        with self._stream(LISTED.where(t.run_messages.c.run_id == run_id)) as rows:
+            yield from (listed(*row) for row in rows)
 
-        A few thousand are in memory at a time.
-        """
-        fact = columns_of(outcomes, OutcomeFact)
-        query = (
-            select(run_messages.c.browse_seq, run_messages.c.message_id, *fact)
-            .outerjoin(
-                outcomes,
-                and_(
-                    outcomes.c.run_id == run_messages.c.run_id,
-                    outcomes.c.message_id == run_messages.c.message_id,
-                ),
-            )
-            .where(run_messages.c.run_id == run_id)
-            .order_by(run_messages.c.browse_seq)
-        )
-        with self._stream(query) as rows:
-            for browse_seq, message_id, *ended in rows:
-                is_booked = ended[0] is not None
-                yield Listed(browse_seq, message_id, OutcomeFact(*ended) if is_booked else None)
+    def ids(self, run: t.Run, keys: Collection[bytes]) -> dict[tuple[bytes, int], int]:
+        """Return by key and occurrence the ids in the latest residence of at most 500 keys."""
+        is_meant = is_at(run.queue_manager, run.queue) & t.messages.c.message_key.in_(keys)
+        query = sa.select(t.messages).where(is_meant).order_by(t.messages.c.residence)
+        return {(row.message_key, row.occurrence): row.message_id for row in self._rows(query)}
 
-    def ids(self, run: Run, keys: Collection[bytes]) -> dict[tuple[bytes, int], int]:
-        """Return the ids of messages on a run's queue in their latest residence.
-
-        They are by key and occurrence; at most 500 keys.
-        """
-        is_meant = is_at(run.queue_manager, run.queue) & messages.c.message_key.in_(keys)
-        rows = self._all(select(messages).where(is_meant).order_by(messages.c.residence))
-        return {(row["message_key"], row["occurrence"]): row["message_id"] for row in rows}
-
-    def has_new(self, run: Run) -> bool:
-        """Return whether a run lists a message that no earlier run listed, and that did not return.
-
-        A message that has come back to the queue is not new.
-        """
-        others = run_messages.alias()
+    def has_new(self, run: t.Run) -> bool:
+        """Return whether a run lists a message that is not known and has not come back."""
+        others = t.run_messages.alias()
         earlier = (
-            select(others.c.run_id)
-            .join_from(others, runs)
-            .where(
-                others.c.message_id == run_messages.c.message_id,
-                runs.c.started_at < run.started_at,
-            )
+            sa.select(others.c.run_id)
+            .join_from(others, t.runs)
+            .where(others.c.message_id == t.run_messages.c.message_id)
+            .where(t.runs.c.started_at < run.started_at)
         )
-        query = (
-            select(messages.c.message_id)
-            .join_from(messages, run_messages)
-            .where(
-                run_messages.c.run_id == run.run_id, messages.c.residence == 0, ~earlier.exists()
-            )
-        )
-        return self._first(query) is not None
+        query = sa.select(t.messages.c.message_id).join_from(t.messages, t.run_messages)
+        is_new = (t.messages.c.residence == 0) & ~earlier.exists()
+        return self._first(query.where(t.run_messages.c.run_id == run.run_id, is_new)) is not None
 
     def residents(
         self, queue_manager: str, queue: str, keys: Collection[bytes]
     ) -> dict[bytes, int]:
         """Return by key how many messages have not departed from a queue, as far as known."""
-        is_here = is_at(queue_manager, queue) & ~has_departed(messages.c.message_id)
-        query = select(messages.c.message_key, func.count()).where(is_here)
-        meant = query.where(messages.c.message_key.in_(keys))
-        return self._map(meant.group_by(messages.c.message_key))
-
-    def known_keys(self, queue_manager: str, queue: str, keys: Iterable[bytes]) -> set[bytes]:
-        """Return which of these keys messages had that runs have listed on a queue."""
-        query = select(messages.c.message_key).where(is_at(queue_manager, queue))
-        return {row.message_key for row in self._among(query, messages.c.message_key, keys)}
+        return self._here(sa.func.count(), queue_manager, queue, keys)
 
     def first_residents(
         self, queue_manager: str, queue: str, keys: Collection[bytes]
     ) -> dict[bytes, int]:
         """Return by key the id of the first message that has not departed, as far as known."""
-        is_here = is_at(queue_manager, queue) & ~has_departed(messages.c.message_id)
-        first = func.min(messages.c.message_id).label("first")
-        query = select(messages.c.message_key, first).where(is_here)
-        found = self._among(query.group_by(messages.c.message_key), messages.c.message_key, keys)
-        return {row.message_key: row.first for row in found}
+        return self._here(sa.func.min(t.messages.c.message_id), queue_manager, queue, keys)
+
+    def _here(
+        self, what: sa.ColumnElement[int], queue_manager: str, queue: str, keys: Collection[bytes]
+    ) -> dict[bytes, int]:
+        key = t.messages.c.message_key
+        is_here = is_at(queue_manager, queue) & ~has_departed(t.messages.c.message_id)
+        query = sa.select(key, what).where(is_here).group_by(key)
+        return {row[0]: row[1] for row in self._among(query, key, keys)}
+
+    def known_keys(self, queue_manager: str, queue: str, keys: Iterable[bytes]) -> set[bytes]:
+        """Return which of these keys messages had that runs have listed on a queue."""
+        query = sa.select(t.messages.c.message_key).where(is_at(queue_manager, queue))
+        return {row.message_key for row in self._among(query, t.messages.c.message_key, keys)}
 
     def departed_elsewhere(self, run_id: str, others: Sequence[int] = ()) -> dict[int, str]:
         """Return which of a run's messages another run has moved: id to that run's id.
@@ -305,47 +280,40 @@ class Messages(Repository):
         The proof is that run's booking, or a unit of work that is known to have moved the message.
         `others` are further messages to look for, which the run does not list.
         """
-        listed = select(run_messages.c.message_id).where(run_messages.c.run_id == run_id)
-        chosen: list[Any] = [listed, *in_parts(others)]
-        departed = outcomes.c.outcome.in_(DEPARTED)
-        proven = attempts.c.state == AttemptState.CONFIRMED
+        own = sa.select(t.run_messages.c.message_id).where(t.run_messages.c.run_id == run_id)
+        chosen: list[Any] = [own, *in_parts(others)]
         found: dict[int, str] = {}
         for some in chosen:
-            for table, has_left in ((attempts, proven), (outcomes, departed)):
-                query = select(table.c.message_id, table.c.run_id).where(
-                    table.c.message_id.in_(some), table.c.run_id != run_id, has_left
-                )
-                found |= self._map(query)
+            for table, has_left in DEPARTURES:
+                query = sa.select(*table.c["message_id", "run_id"]).where(has_left)
+                is_meant = table.c.message_id.in_(some) & (table.c.run_id != run_id)
+                found |= self._map(query.where(is_meant))
         return found
 
     def lease(self, run_id: str, message_ids: Iterable[int], until: datetime) -> None:
         """Lease messages to a run until a time; a lease that ends now releases them."""
         rows = ({"message_id": one, "run_id": run_id, "until": until} for one in message_ids)
-        self._add(leases, *rows)
+        self._add(t.leases, *rows)
 
     def lease_holders(self, run_id: str, now: datetime) -> dict[int, str]:
         """Return which run has the lease on which of a run's messages: message id to run id."""
         query = (
-            select(leases.c.message_id, leases.c.run_id)
-            .join(run_messages, run_messages.c.message_id == leases.c.message_id)
-            .where(run_messages.c.run_id == run_id, is_newest_lease(), leases.c.until > now)
+            sa.select(*t.leases.c["message_id", "run_id"])
+            .join(t.run_messages, t.run_messages.c.message_id == t.leases.c.message_id)
+            .where(t.run_messages.c.run_id == run_id, is_leased(now))
         )
         return self._map(query)
 
 
 class BrowseOrderReader(Generic[T]):
-    """Items of messages in browse order, returned message by message.
-
-    Several sources can be read side by side, without holding any in memory.
-    """
+    """Items of messages in browse order, to read several sources side by side."""
 
     def __init__(self, pairs: Iterable[tuple[int, T]]) -> None:
-        """Read pairs of a browse_seq and an item."""
         self._pairs = iter(pairs)
         self._next = next(self._pairs, None)
 
     def rows_for(self, browse_seq: int) -> list[T]:
-        """Return the items of one message; the items of messages before it are skipped."""
+        """Return the items of one message; those of messages before it are skipped."""
         found = []
         while self._next is not None and self._next[0] <= browse_seq:
             if self._next[0] == browse_seq:
@@ -354,32 +322,34 @@ class BrowseOrderReader(Generic[T]):
         return found
 
 
-def is_at(queue_manager: str, queue: str) -> ColumnElement[bool]:
-    """Return the condition that a message is, or was, on this queue; an index begins with both."""
-    return (messages.c.queue_manager == queue_manager) & (messages.c.queue == queue)
+def is_at(queue_manager: str, queue: str) -> Condition:
+    """Return the condition that a message is, or was, on this queue."""
+    return is_on(t.messages, queue_manager, queue)
 
 
-def is_newest_lease() -> ColumnElement[bool]:
-    """Return the condition that a lease is the last one of its message."""
-    later = leases.alias()
-    newest = select(func.max(later.c.seq)).where(later.c.message_id == leases.c.message_id)
-    return leases.c.seq == newest.scalar_subquery()
+def is_leased(now: datetime) -> Condition:
+    """Return the condition that a lease lasts, and is the last one of its message."""
+    return (t.leases.c.until > now) & is_last(t.leases, "message_id")
 
 
-def has_departed(message_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """Return the condition that a run booked a message as departed, or a unit of work moved it.
+DEPARTURES: Final[tuple[tuple[sa.Table, Condition], ...]] = (
+    (t.attempts, t.attempts.c.state == AttemptState.CONFIRMED),
+    (t.outcomes, t.outcomes.c.outcome.in_(DEPARTED)),
+)
+"""The tables that prove that a message has departed, and by which rows.
 
-    The proof may come after the run has ended and booked the message as unknown. The outcome stays,
-    and the message has departed.
-    """
+The proof may come after the run has ended and booked the message as unknown. The outcome stays,
+and the message has departed.
+"""
+
+
+def has_departed(message_id: sa.ColumnElement[int]) -> Condition:
+    """Return the condition that a run booked a message as departed, or a unit of work moved it."""
     # Aliases: the query around it may read these tables, too, and name its own column.
-    booked, proven = outcomes.alias(), attempts.alias()
-    departures = (
-        select(booked.c.message_id).where(
-            booked.c.message_id == message_id, booked.c.outcome.in_(DEPARTED)
-        ),
-        select(proven.c.message_id).where(
+    booked, proven = t.outcomes.alias(), t.attempts.alias()
+    return sa.or_(
+        sa.exists().where(booked.c.message_id == message_id, booked.c.outcome.in_(DEPARTED)),
+        sa.exists().where(
             proven.c.message_id == message_id, proven.c.state == AttemptState.CONFIRMED
         ),
     )
-    return or_(*(departure.exists() for departure in departures))

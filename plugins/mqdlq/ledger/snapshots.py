@@ -8,46 +8,35 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
+import sqlalchemy as sa
 
 from mqdlq.causes import Cause, CountedCause
+from mqdlq.ledger import tables as t
 from mqdlq.ledger.database import (
     ROWS_AT_ONCE,
+    Condition,
     Repository,
+    Row,
     add,
     columns_of,
     in_parts,
     in_turn,
     inserted,
+    is_last,
+    select_records,
 )
-from mqdlq.ledger.messages import has_departed, outcome_row
-from mqdlq.ledger.runs import has_acted, is_beside, is_on_queue, whole_runs_before
-from mqdlq.ledger.tables import (
-    AcceptedPlan,
-    Approval,
-    Ending,
-    OutcomeFact,
-    Run,
-    TakenSnapshot,
-    approvals,
-    attempt_states,
-    causes,
-    messages,
-    outcomes,
-    passes,
-    plans,
-    run_messages,
-    runs,
-    settled_lots,
-    settled_messages,
-    settled_outcomes,
-    sightings,
-    snapshots,
+from mqdlq.ledger.messages import has_departed, is_at, outcome_row
+from mqdlq.ledger.runs import (
+    IS_FOR_ALL,
+    has_acted,
+    is_beside,
+    is_on_queue,
+    whole_runs_before,
 )
 from mqdlq.model import GIVEN_ACTION, AttemptState, Disposition, MessageClass
 
@@ -57,90 +46,73 @@ _COUNTS: Final = ("messages", "settled", "queues", "first_at", "last_at")
 class Snapshots(Repository):
     """Snapshots of runs, the causes found in them, and which of them were pruned."""
 
-    def record(self, snapshot: TakenSnapshot) -> None:
-        """Record the snapshot a run works on.
+    def record(self, snapshot: t.TakenSnapshot) -> None:
+        """Record the snapshot a run works on; raise IntegrityError if the run has one."""
+        self._add(t.snapshots, asdict(snapshot))
 
-        Raises sqlalchemy.exc.IntegrityError if the run has one.
-        """
-        self._add(snapshots, asdict(snapshot))
-
-    def of_run(self, run_id: str) -> TakenSnapshot | None:
-        return self._one(TakenSnapshot, taken_snapshots().where(snapshots.c.run_id == run_id))
+    def of_run(self, run_id: str) -> t.TakenSnapshot | None:
+        return self._of_run(t.snapshots, t.TakenSnapshot, run_id)
 
     def not_settled(self) -> dict[str, str]:
         """Return the snapshots of runs that have not made their last browse: id to run id."""
-        is_open = snapshots.c.run_id.not_in(select(sightings.c.run_id))
-        return self._map(select(snapshots.c.snapshot_id, snapshots.c.run_id).where(is_open))
+        is_open = t.snapshots.c.run_id.not_in(sa.select(t.sightings.c.run_id))
+        return self._map(sa.select(*t.snapshots.c["snapshot_id", "run_id"]).where(is_open))
 
     def taken_between(
         self, queue_manager: str, queue: str, start: datetime, end: datetime
-    ) -> list[TakenSnapshot]:
-        """Return the snapshots taken of a queue from `start` up to `end`, oldest first.
+    ) -> list[t.TakenSnapshot]:
+        """Return the snapshots taken of a queue in a time, no backfills, oldest first."""
+        at = t.snapshots.c.taken_at
+        is_browsed = is_on_queue(queue_manager, queue) & (t.runs.c.run_type != "backfill")
+        query = self.taken(is_browsed, (at >= start) & (at < end))
+        return self._list(t.TakenSnapshot, query.order_by(at))
 
-        Snapshots that backfills put together do not count: nobody browsed the queue for them.
-        """
-        query = (
-            taken_snapshots()
-            .join(runs)
-            .where(
-                is_on_queue(queue_manager, queue),
-                runs.c.run_type != "backfill",
-                snapshots.c.taken_at >= start,
-                snapshots.c.taken_at < end,
-            )
-            .order_by(snapshots.c.taken_at)
-        )
-        return [TakenSnapshot(**row) for row in self._all(query)]
+    @staticmethod
+    def taken(*conditions: Condition) -> sa.Select[Any]:
+        return select_records(t.snapshots, t.TakenSnapshot).join(t.runs).where(*conditions)
 
-    def last_complete(self, run: Run) -> datetime | None:
-        """Return when another run last took a snapshot of the run's queue without compact rows.
-
-        A snapshot for named messages does not count: it has no current row of other messages.
-        """
-        is_complete = (runs.c.message_keys == ()) & (snapshots.c.settled == 0)
-        query = select(func.max(snapshots.c.taken_at)).join(runs)
-        return self._moment(query.where(is_beside(run), is_complete))
+    def last_complete(self, run: t.Run) -> datetime | None:
+        """Return when another run last took a snapshot of all messages, without compact rows."""
+        query = sa.select(sa.func.max(t.snapshots.c.taken_at)).join(t.runs)
+        return self._moment(query.where(is_beside(run), IS_FOR_ALL, t.snapshots.c.settled == 0))
 
     def record_pruned(self, snapshot_ids: Iterable[str], at: datetime) -> None:
         """Record snapshots as pruned, before they are; a recorded one stays as it is."""
         with in_turn(self._engine) as connection:
             for some in in_parts(snapshot_ids):
-                is_meant = snapshots.c.snapshot_id.in_(some) & snapshots.c.pruned_at.is_(None)
-                connection.execute(update(snapshots).where(is_meant).values(pruned_at=at))
+                is_meant = t.snapshots.c.snapshot_id.in_(some) & t.snapshots.c.pruned_at.is_(None)
+                connection.execute(sa.update(t.snapshots).where(is_meant).values(pruned_at=at))
 
     def pruned_at(self, run_id: str) -> datetime | None:
-        """Return when the snapshot of a run was pruned, None if it was not."""
-        return self._moment(select(snapshots.c.pruned_at).where(snapshots.c.run_id == run_id))
+        own = t.snapshots.c.run_id == run_id
+        return self._moment(sa.select(t.snapshots.c.pruned_at).where(own))
 
     def record_causes(self, run_id: str, found: Iterable[CountedCause]) -> None:
         """Record why the messages of a run's snapshot are dead letters, once."""
         if not self.causes(run_id):
-            self._add(causes, *({"run_id": run_id, **_row_of(counted)} for counted in found))
+            self._add(t.causes, *({"run_id": run_id, **_row_of(counted)} for counted in found))
 
     def causes(self, run_id: str) -> list[CountedCause]:
-        """Return why the messages of a run's snapshot are dead letters, most frequent first.
-
-        Causes without a destination come last.
-        """
-        query = select(causes).where(causes.c.run_id == run_id)
-        is_of_several = causes.c.dest_q_name.is_(None)
-        names = (causes.c.reason, causes.c.dest_q_name, causes.c.cause_id)
-        query = query.order_by(is_of_several, causes.c.messages.desc(), *names)
+        """Return the causes of a run, most frequent first, those without a destination last."""
+        one = t.causes.c
+        query = sa.select(t.causes).where(one.run_id == run_id)
+        names = (one.reason, one.dest_q_name, one.cause_id)
+        rows = self._rows(query.order_by(one.dest_q_name.is_(None), one.messages.desc(), *names))
         return [
-            CountedCause(cause_in_row(row), **{name: row[name] for name in _COUNTS})
-            for row in self._all(query)
+            CountedCause(cause_in_row(row), **{name: getattr(row, name) for name in _COUNTS})
+            for row in rows
         ]
 
-    def new_causes(self, run: Run) -> list[CountedCause]:
+    def new_causes(self, run: t.Run) -> list[CountedCause]:
         """Return the causes of a run that no earlier run met on its queue, most frequent first.
 
         Only causes of dead letters count. A cause is not new if an earlier run may have met it: if
         the run met the reason at destinations that the ledger does not know.
         """
-        earlier = _met_causes().where(is_beside(run), runs.c.started_at <= run.started_at)
+        earlier = _met_causes().where(is_beside(run), t.runs.c.started_at <= run.started_at)
         return self._causes_beyond(run.run_id, earlier)
 
-    def causes_never_acted_on(self, run: Run, snapshot_of: str) -> list[CountedCause]:
+    def causes_never_acted_on(self, run: t.Run, snapshot_of: str) -> list[CountedCause]:
         """Return the causes in a run's snapshot that no other run for the queue acted on.
 
         The snapshot may be that of an earlier run on the queue of `run`, which has not begun.
@@ -151,7 +123,7 @@ class Snapshots(Repository):
         found = self._causes_beyond(snapshot_of, acted)
         return [one for one in found if one.messages > one.settled]
 
-    def _causes_beyond(self, run_id: str, earlier: Select[Any]) -> list[CountedCause]:
+    def _causes_beyond(self, run_id: str, earlier: sa.Select[Any]) -> list[CountedCause]:
         known = {(row.reason, row.cause_id) for row in self._rows(earlier)}
         reasons = {reason for reason, _ in known}
 
@@ -164,14 +136,12 @@ class Snapshots(Repository):
         return [one for one in found if one.cause.is_of_dead_letters and is_new(one.cause)]
 
 
-def cause_in_row(row: RowMapping) -> Cause:
-    """Return the cause of a row of `causes`."""
-    cls = MessageClass(row["message_class"])
-    return Cause(cls, row["reason"], row["dest_q_name"], row["dest_q_mgr_name"])
+def cause_in_row(row: Row) -> Cause:
+    cls = MessageClass(row.message_class)
+    return Cause(cls, row.reason, row.dest_q_name, row.dest_q_mgr_name)
 
 
 def _row_of(counted: CountedCause) -> dict[str, Any]:
-    """Return the row of a counted cause, without its run."""
     cause = counted.cause
     return {
         "reason": cause.reason,
@@ -183,108 +153,75 @@ def _row_of(counted: CountedCause) -> dict[str, Any]:
     }
 
 
-def taken_snapshots() -> Select[Any]:
-    """Select the snapshots of runs, for `TakenSnapshot`."""
-    return select(*columns_of(snapshots, TakenSnapshot))
-
-
-def _met_causes() -> Select[Any]:
-    """Select the causes that runs met, each once."""
-    return select(causes.c.reason, causes.c.cause_id).join(runs).distinct()
-
-
-@dataclass(frozen=True, slots=True)
-class SettledLot:
-    """Messages settled in the same way: the snapshot with their full rows, and their outcome."""
-
-    lot_id: int
-    snapshot_id: str
-    settled: Ending
-
-
-class SettledMessage(NamedTuple):
-    """A settled message."""
-
-    message_key: bytes
-    message_id: int
-    occurrence: int
-    lot_id: int
+def _met_causes() -> sa.Select[Any]:
+    return sa.select(t.causes.c.reason, t.causes.c.cause_id).join(t.runs).distinct()
 
 
 class SettledMessages(Repository):
     """Messages that runs have settled, in lots of messages settled in the same way."""
 
     def record(
-        self, run_id: str, snapshot_id: str, found: Iterable[tuple[int, bool, Ending]]
+        self, run_id: str, snapshot_id: str, found: Iterable[tuple[int, bool, t.Ending]]
     ) -> None:
-        """Record the messages that a run has settled, (message_id, needs_carry, ending) each.
+        """Record the messages that a run has settled, once: (message_id, needs_carry, ending) each.
 
-        `needs_carry`: they are settled for runs that carry attempts on only. The second call for a
-        run does nothing.
+        `needs_carry`: they are settled for runs that carry attempts on only.
         """
-        lots: dict[tuple[bool, Ending], list[int]] = {}
+        lots = defaultdict[tuple[bool, t.Ending], list[int]](list)
         for message_id, needs_carry, ending in found:
-            lots.setdefault((needs_carry, ending), []).append(message_id)
+            lots[needs_carry, ending].append(message_id)
         with in_turn(self._engine) as connection:  # it reads first: SQLite would not let it wait
-            known = select(settled_lots.c.run_id).where(settled_lots.c.run_id == run_id).limit(1)
-            if connection.execute(known).first() is not None:
+            known = sa.select(t.settled_lots.c.run_id).where(t.settled_lots.c.run_id == run_id)
+            if connection.execute(known.limit(1)).first() is not None:
                 return
             for (needs_carry, settled), ids in lots.items():
                 values = {"run_id": run_id, "snapshot_id": snapshot_id, "needs_carry": needs_carry}
-                lot = inserted(connection, settled_lots, {**values, **asdict(settled)})
+                lot = inserted(connection, t.settled_lots, {**values, **asdict(settled)})
                 for some in in_parts(ids, ROWS_AT_ONCE):
                     rows = [{"lot_id": lot, "message_id": one} for one in some]
-                    connection.execute(insert(settled_messages), rows)
+                    connection.execute(sa.insert(t.settled_messages), rows)
 
-    def lots_for(self, run: Run) -> list[SettledLot]:
+    def lots_for(self, run: t.Run) -> Sequence[Row]:
         """Return the lots that count as settled for this run too, oldest first.
 
-        Runs on its queue have settled them since the last complete snapshot, by the same rules
-        in the same reading. An action given for named messages is not rules, though it may read
-        like a table of one rule: its messages are settled for no run.
+        Each row has `lot_id`, `snapshot_id`, and the fields of the messages' `Ending`. Runs on its
+        queue have settled them since the last complete snapshot, by the same rules in the same
+        reading. An action given for named messages is not rules, though it may read like a table of
+        one rule: its messages are settled for no run.
         """
         since = Snapshots(self._engine).last_complete(run)
         if since is None or run.has_given_action:
             return []
-        how = columns_of(settled_lots, Ending)
+        lot = t.settled_lots.c
         query = (
-            select(settled_lots.c.lot_id, settled_lots.c.snapshot_id, *how)
-            .select_from(settled_lots.join(runs).join(snapshots))
+            sa.select(lot.lot_id, lot.snapshot_id, *columns_of(t.settled_lots, t.Ending))
+            .select_from(t.settled_lots.join(t.runs).join(t.snapshots))
             .where(
                 is_beside(run),
-                runs.c.rules_digest == run.rules_digest,
-                runs.c.rules_source != GIVEN_ACTION,
-                runs.c.nul_as_blank == run.nul_as_blank,
-                snapshots.c.taken_at >= since,
+                t.runs.c.rules_digest == run.rules_digest,
+                t.runs.c.rules_source != GIVEN_ACTION,
+                t.runs.c.nul_as_blank == run.nul_as_blank,
+                t.snapshots.c.taken_at >= since,
             )
-            .order_by(settled_lots.c.lot_id)
+            .order_by(lot.lot_id)
         )
-        if not run.carry_attempts:
-            query = query.where(~settled_lots.c.needs_carry)
-        found = self._rows(query)
-        return [SettledLot(lot, snapshot_id, Ending(*how)) for lot, snapshot_id, *how in found]
+        return self._rows(query if run.carry_attempts else query.where(~lot.needs_carry))
 
-    def of_lot(self, lot: SettledLot) -> Iterator[list[SettledMessage]]:
-        """Yield the messages of a lot that have not departed since, some thousands at a time."""
+    def of_lot(self, lot_id: int) -> Iterator[Sequence[Row]]:
+        """Yield (message_key, message_id, occurrence) of a lot, in parts, if not departed."""
         query = (
-            select(
-                messages.c.message_key,
-                messages.c.message_id,
-                messages.c.occurrence,
-                settled_messages.c.lot_id,
-            )
-            .join_from(settled_messages, messages)
-            .where(settled_messages.c.lot_id == lot.lot_id, ~has_departed(messages.c.message_id))
+            sa.select(*t.messages.c["message_key", "message_id", "occurrence"])
+            .join_from(t.settled_messages, t.messages)
+            .where(t.settled_messages.c.lot_id == lot_id, ~has_departed(t.messages.c.message_id))
         )
         with self._stream(query) as rows:
-            for part in rows.partitions():
-                yield [SettledMessage._make(row) for row in part]
+            yield from rows.partitions()
 
     def book(
         self,
         run_id: str,
-        counts: Mapping[Ending, int],
-        vanished: Iterable[tuple[int, Disposition, OutcomeFact]],
+        counts: Mapping[t.Ending, int],
+        vanished: Iterable[tuple[int, Disposition, t.OutcomeFact]],
         at: datetime,
     ) -> None:
         """Book the outcomes of settled messages by number, and list the vanished messages.
@@ -304,16 +241,16 @@ class SettledMessages(Repository):
             if number
         ]
         with self._engine.begin() as connection:
-            add(connection, run_messages, listed)
-            add(connection, outcomes, ended)
-            add(connection, settled_outcomes, rows)
+            add(connection, t.run_messages, listed)
+            add(connection, t.outcomes, ended)
+            add(connection, t.settled_outcomes, rows)
 
-    def outcomes(self, run_id: str) -> dict[Ending, int]:
+    def outcomes(self, run_id: str) -> dict[t.Ending, int]:
         """Count the outcomes of a run's settled messages; empty before they are booked."""
-        columns = [*columns_of(settled_outcomes, Ending), settled_outcomes.c.messages]
-        query = select(*columns).where(settled_outcomes.c.run_id == run_id)
-        with self._stream(query) as rows:
-            return {Ending(*settled): number for *settled, number in rows}
+        query = select_records(t.settled_outcomes, t.Ending)
+        query = query.add_columns(t.settled_outcomes.c.messages)
+        rows = self._rows(query.where(t.settled_outcomes.c.run_id == run_id))
+        return {t.Ending(*settled): number for *settled, number in rows}
 
 
 Place = tuple[bytes, int]  # a message key and its occurrence
@@ -325,8 +262,8 @@ class Plans(Repository):
 
     def record(
         self,
-        run: Run,
-        plan: AcceptedPlan,
+        run: t.Run,
+        plan: t.AcceptedPlan,
         rows: Iterable[tuple[int, bytes, Disposition]],
         settled: Mapping[bytes, Collection[int]] | None = None,
     ) -> None:
@@ -339,7 +276,7 @@ class Plans(Repository):
         """
         given = _Occurrences(settled or {})
         with in_turn(self._engine) as connection:
-            connection.execute(insert(plans), asdict(plan))
+            connection.execute(sa.insert(t.plans), asdict(plan))
             for part in in_parts(rows):
                 known = _known(connection, run, {key for _, key, _ in part})
                 here = _still_here(connection, known)
@@ -354,75 +291,64 @@ class Plans(Repository):
                     }
                     for place, (browse_seq, _, disposition) in zip(places, part, strict=True)
                 ]
-                connection.execute(insert(run_messages), listed)
+                connection.execute(sa.insert(t.run_messages), listed)
 
-    def of_run(self, run_id: str) -> AcceptedPlan | None:
-        return self._one(AcceptedPlan, select(plans).where(plans.c.run_id == run_id))
+    def of_run(self, run_id: str) -> t.AcceptedPlan | None:
+        return self._of_run(t.plans, t.AcceptedPlan, run_id)
 
-    def other_runs_with(self, plan_id: str, run_id: str) -> list[str]:
+    def other_runs_with(self, plan_id: str, run_id: str) -> Sequence[str]:
         """Return the ids of other runs that have begun a pass by this very plan, oldest first."""
-        begun = select(passes.c.seq).where(passes.c.run_id == plans.c.run_id)
+        plan = t.plans.c
+        has_begun = sa.exists().where(t.passes.c.run_id == plan.run_id)
+        query = sa.select(plan.run_id).join(t.runs, t.runs.c.run_id == plan.run_id)
+        is_other = (plan.plan_id == plan_id) & (plan.run_id != run_id) & has_begun
+        return self._values(query.where(is_other).order_by(t.runs.c.started_at))
+
+    def before(self, run: t.Run) -> tuple[str, str] | None:
+        """Return id and plan location of the last run for the whole queue before a run."""
         query = (
-            select(plans.c.run_id)
-            .join(runs, runs.c.run_id == plans.c.run_id)
-            .where(plans.c.plan_id == plan_id, plans.c.run_id != run_id, begun.exists())
-            .order_by(runs.c.started_at)
+            sa.select(t.runs.c.run_id, t.plans.c.location)
+            .join(t.plans, t.plans.c.run_id == t.runs.c.run_id)
+            .where(is_on_queue(run.queue_manager, run.queue), t.runs.c.handler == run.handler)
+            .where(IS_FOR_ALL, t.runs.c.started_at < run.started_at)
         )
-        return list(self._values(query))
+        row = self._first(query.order_by(t.runs.c.started_at.desc()))
+        return None if row is None else (row.run_id, row.location)
 
-    def record_approval(self, run_id: str, approval: Approval) -> None:
-        """Record that a person was asked about a plan, or what the answer was."""
-        self._add(approvals, {"run_id": run_id, **asdict(approval)})
+    def record_approval(self, run_id: str, approval: t.Approval) -> None:
+        self._add(t.approvals, {"run_id": run_id, **asdict(approval)})
 
-    def last_approval(self, run_id: str) -> Approval | None:
-        """Return the last question or answer about a run's plan; None if nobody was asked."""
-        query = select(*columns_of(approvals, Approval)).where(approvals.c.run_id == run_id)
-        return self._one(Approval, query.order_by(approvals.c.seq.desc()))
+    def last_approval(self, run_id: str) -> t.Approval | None:
+        return self._of_run(t.approvals, t.Approval, run_id)
 
-    def open_question(self, run: Run) -> tuple[str, int] | None:
+    def open_question(self, run: t.Run) -> tuple[str, int] | None:
         """Return what another run of the handler asked last, by these rules, if it is unanswered.
 
         Returns the DAG run, and how many messages its snapshot has. Only runs count that act on the
         whole of this run's queue. Airflow knows whether anybody still waits for the answer.
         """
+        asked = t.approvals.join(t.runs).join(t.snapshots, t.snapshots.c.run_id == t.runs.c.run_id)
         query = (
-            select(approvals.c.decision, runs.c.dag_run_id, snapshots.c.messages)
-            .select_from(approvals.join(runs).join(snapshots, snapshots.c.run_id == runs.c.run_id))
-            .where(
-                is_beside(run),
-                runs.c.handler == run.handler,
-                runs.c.rules_digest == run.rules_digest,
-                runs.c.message_keys == (),
-            )
-            .order_by(approvals.c.seq.desc())
+            sa.select(t.approvals.c.decision, t.runs.c.dag_run_id, t.snapshots.c.messages)
+            .select_from(asked)
+            .where(is_beside(run), t.runs.c.handler == run.handler, IS_FOR_ALL)
+            .where(t.runs.c.rules_digest == run.rules_digest)
+            .order_by(t.approvals.c.seq.desc())
         )
         row = self._first(query)
-        if row is None or row["decision"] != "asked":
-            return None
-        return row["dag_run_id"], row["messages"]
+        return (row.dag_run_id, row.messages) if row and row.decision == "asked" else None
 
-    def count_open_questions(self, run: Run, since: datetime) -> int:
-        """Count the other runs of the handler on this queue whose last question is unanswered.
-
-        Questions asked before `since` do not count.
-        """
-        newest = (
-            select(func.max(approvals.c.seq))
-            .join(runs)
-            .where(is_beside(run), runs.c.handler == run.handler)
-            .group_by(approvals.c.run_id)
-        )
-        query = select(func.count()).where(
-            approvals.c.seq.in_(newest), approvals.c.decision == "asked", approvals.c.at >= since
-        )
-        return self._count(query)
+    def count_open_questions(self, run: t.Run, since: datetime) -> int:
+        """Count the other runs here whose last question, since a time, is unanswered."""
+        asked = t.approvals.c
+        is_open = (asked.decision == "asked") & (asked.at >= since)
+        query = sa.select(sa.func.count()).join_from(t.approvals, t.runs)
+        query = query.where(is_beside(run), t.runs.c.handler == run.handler)
+        return self._count(query.where(is_open, is_last(t.approvals, "run_id")))
 
 
 class _Occurrences:
-    """Which occurrence each sighting of a key is: those still here first, then new ones.
-
-    Nearly all keys are met once: an iterator is made for the others only.
-    """
+    """Which occurrence each sighting of a key is: those still here first, then new ones."""
 
     def __init__(self, settled: Mapping[bytes, Collection[int]]) -> None:
         self._settled = settled
@@ -446,35 +372,34 @@ def _untaken(here: Sequence[int], taken: Collection[int | None]) -> Iterator[int
     yield from (other for other in count() if other not in taken and other not in first)
 
 
-def _still_here(connection: Connection, known: Known) -> dict[bytes, list[int]]:
+def _still_here(connection: sa.Connection, known: Known) -> dict[bytes, list[int]]:
     """Return by key which occurrences have not departed, those in doubt last, as a browse does."""
     here: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
     for (key, occurrence), (message_id, _) in known.items():
         if message_id is not None:
             here[key].append((occurrence, message_id))
     of_twins = [message_id for twins in here.values() if len(twins) > 1 for _, message_id in twins]
-    doubt = _in_doubt(connection, of_twins) if of_twins else frozenset[int]()
+    doubt = _in_doubt(connection, of_twins)
     return {
         key: [occurrence for occurrence, _ in sorted(twins, key=lambda t: (t[1] in doubt, t[0]))]
         for key, twins in here.items()
     }
 
 
-def _in_doubt(connection: Connection, message_ids: Sequence[int]) -> Collection[int]:
+def _in_doubt(connection: sa.Connection, message_ids: Sequence[int]) -> Collection[int]:
     """Return which of these messages are in a unit of work that nobody could settle."""
     found: set[int] = set()
+    state = t.attempt_states.c
     for some in in_parts(message_ids):
-        query = select(attempt_states.c.message_id).where(
-            attempt_states.c.message_id.in_(some), attempt_states.c.state == AttemptState.UNKNOWN
-        )
-        found.update(connection.scalars(query))
+        is_meant = state.message_id.in_(some) & (state.state == AttemptState.UNKNOWN)
+        found.update(connection.scalars(sa.select(state.message_id).where(is_meant)))
     return found
 
 
 def _message_ids(
-    connection: Connection, run: Run, places: Sequence[Place], known: Known
+    connection: sa.Connection, run: t.Run, places: Sequence[Place], known: Known
 ) -> dict[Place, int]:
-    """Return the ids of messages by place; add messages that are new or in a new residence."""
+    """Return ids by place; add messages that are new or in a new residence."""
     here = {"queue_manager": run.queue_manager, "queue": run.queue}
     added = []
     for key, occurrence in places:
@@ -483,21 +408,17 @@ def _message_ids(
             place = {"message_key": key, "occurrence": occurrence, "residence": residence}
             added.append({**here, **place})
     if added:
-        add(connection, messages, added)
+        add(connection, t.messages, added)
         known = _known(connection, run, {key for key, _ in places})
     return {place: found for place, (found, _) in known.items() if found}
 
 
-def _known(connection: Connection, run: Run, keys: set[bytes]) -> Known:
+def _known(connection: sa.Connection, run: t.Run, keys: set[bytes]) -> Known:
     """Map known places to (message id, residence), or to (None, next residence) if it ended."""
     query = (
-        select(messages, has_departed(messages.c.message_id).label("departed"))
-        .where(
-            messages.c.queue_manager == run.queue_manager,
-            messages.c.queue == run.queue,
-            messages.c.message_key.in_(keys),
-        )
-        .order_by(messages.c.residence)
+        sa.select(t.messages, has_departed(t.messages.c.message_id).label("departed"))
+        .where(is_at(run.queue_manager, run.queue), t.messages.c.message_key.in_(keys))
+        .order_by(t.messages.c.residence)
     )
     return {
         (row.message_key, row.occurrence): (

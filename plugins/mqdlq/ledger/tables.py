@@ -839,26 +839,19 @@ account, null if it had none because it found no work.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class PrunedOutcome(Ending):
-    """How many messages of a pruned run had this outcome, corrections by later runs included.
-
-    `is_settled` counts the settled messages of its snapshot.
-    """
-
-    run_id: str
-    is_settled: bool
-    messages: int
-
-
 pruned_outcomes = table(
     "pruned_outcomes",
-    PrunedOutcome,
+    None,
     sa.Column("run_id", sa.ForeignKey("pruned_runs.run_id"), primary_key=True),
     column("is_settled", bool, key=True),
     column("outcome", Outcome, key=True),
     *columns(Decision, key=True),
+    column("messages", int),
 )
+"""How many messages of a pruned run had which outcome, corrections by later runs included.
+
+`is_settled` counts the settled messages of its snapshot.
+"""
 
 
 @dataclass(frozen=True, slots=True)

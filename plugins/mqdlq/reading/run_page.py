@@ -121,7 +121,7 @@ def _run_before(
 
     The messages are None if there is no such run, or its plan cannot be read.
     """
-    found = ledger.run_lists.planned_before(sources.run) if sources.run is not None else None
+    found = ledger.plans.before(sources.run) if sources.run is not None else None
     if found is None:
         return "", None
     run_id, location = found

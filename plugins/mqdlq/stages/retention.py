@@ -179,8 +179,8 @@ class Pruner:
             run_ids, result.kept_runs = self._choose_runs(policy.handler, before, now, freed)
             if prune_id is not None:
                 run_ids = self._ledger.prunes.intend_runs(prune_id, run_ids, now)
-            outcomes = self._ledger.prunes.count_outcomes(run_ids)
-            result.run_ids, result.messages = run_ids, sum(one.messages for one in outcomes)
+            messages = self._ledger.prunes.count_messages(run_ids)
+            result.run_ids, result.messages = run_ids, messages
             if prune_id is not None:
                 self._remove_runs(run_ids)
         return result

@@ -15,7 +15,8 @@ from fastapi.responses import HTMLResponse
 from mqdlq.constants import reason_text
 from mqdlq.errors import LakeError
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.history import OutcomePoint, Span
+from mqdlq.ledger.database import Row
+from mqdlq.ledger.reading.history import Span
 from mqdlq.model import Action, Outcome, Trait
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import Search
@@ -188,7 +189,7 @@ def _ages(ledger: Ledger, span: Span, bins: Bins) -> list[Chart]:
     ]
 
 
-def _expired(outcomes: Sequence[OutcomePoint], bins: Bins) -> Chart:
+def _expired(outcomes: Sequence[Row], bins: Bins) -> Chart:
     counted: Counter[int] = Counter()
     for point in outcomes:
         if point.outcome is Outcome.EXPIRED:
@@ -202,7 +203,7 @@ def _expired(outcomes: Sequence[OutcomePoint], bins: Bins) -> Chart:
     )
 
 
-def _success(outcomes: Sequence[OutcomePoint]) -> Chart:
+def _success(outcomes: Sequence[Row]) -> Chart:
     """Rate the retries of the last rules in the range; a rule has another number in other rules."""
     digest = outcomes[-1].rules_digest if outcomes else ""
     tried: dict[int, Counter[bool]] = defaultdict(Counter)

@@ -161,7 +161,7 @@ def home(request: Request, handler: HandlerDep, sources: SourcesDep) -> HTMLResp
             for hold in sources.ledger.holds.all()
             if hold.handler == handler.name or hold.run_id in own
         ],
-        prune=sources.ledger.overview.last_prune(handler.name),
+        prune=sources.ledger.prunes.last(handler.name),
         file=files.get(handler.name),
         cause_id_of=_cause_id,
         now=sources.clock(),

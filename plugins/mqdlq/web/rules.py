@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.rules import RuleUse
+from mqdlq.ledger.database import Row
 from mqdlq.ledger.tables import Run
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.reading.run import NO_RULE, WrittenRule, written_rules
@@ -171,7 +171,7 @@ def used_rules(
             succeeded[rule] += number
         else:
             reasons[rule][mqrc] += number
-    by_rule: dict[int, list[RuleUse]] = defaultdict(list)
+    by_rule: dict[int, list[Row]] = defaultdict(list)
     for use in uses:
         by_rule[use.rule].append(use)
     shown = list(dict.fromkeys((use.started_at, use.run_id) for use in uses))[-MOST_BARS:]
@@ -197,7 +197,7 @@ def used_rules(
     return found, len(newest)
 
 
-def _bars(uses: Sequence[RuleUse], shown: Sequence[tuple[datetime, str]]) -> list[Bar]:
+def _bars(uses: Sequence[Row], shown: Sequence[tuple[datetime, str]]) -> list[Bar]:
     """Draw a rule's messages in each of the shown runs."""
     counted: Counter[str] = Counter()
     for use in uses:

@@ -215,7 +215,7 @@ class RunPage:
             run=run,
             summary=summary,
             matrix=plan_matrix(summary, ledger, sources.lake_root),
-            passes=tuple(ledger.run_lists.passes(run_id)),
+            passes=tuple(ledger.runs.passes(run_id)),
             leased_until=ledger.run_lists.leased_until([run_id], sources.clock()).get(run_id),
             approval=ledger.plans.last_approval(run_id),
             failures=failures_behind(
@@ -315,7 +315,7 @@ def run(
             dag_run_id=find_dag_run(request, handler.dag_id, among),
             failures=ledger.runs.failures(run_id),
         )
-    restoration = lists.restoration(run_id)
+    restoration = ledger.restorations.get(run_id)
     if restoration is not None and restoration.handler == handler.name:
         return _show_restoration(request, restoration, ledger)
     raise _no_such_run(handler.name, run_id)

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import pytest
 
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.reading.history import DepthPoint, RunPoint, Span
+from mqdlq.ledger.reading.history import Span
 from mqdlq.model import Outcome
 from tests.support.run_records import NOON
 from tests.support.web.recorded_runs import RecordedRun
@@ -28,9 +28,9 @@ def test_depths_are_those_of_looks_and_last_browses(ledger: Ledger) -> None:
     RecordedRun(name="later", at=NOON + HOUR, depth=0, is_work=False).record(ledger)
 
     assert ledger.histories.depths(DAY) == [
-        DepthPoint(NOON + timedelta(seconds=1), 5, 5000),
-        DepthPoint(NOON + timedelta(seconds=30), 3, None),
-        DepthPoint(NOON + HOUR + timedelta(seconds=1), 0, 5000),
+        (NOON + timedelta(seconds=1), 5, 5000),
+        (NOON + timedelta(seconds=30), 3, None),
+        (NOON + HOUR + timedelta(seconds=1), 0, 5000),
     ]
 
 
@@ -51,8 +51,8 @@ def test_an_account_has_age_and_times_of_resolution(ledger: Ledger) -> None:
 
     at = NOON + timedelta(seconds=30)
     assert ledger.histories.accounts(DAY) == [
-        RunPoint(at, NOON - HOUR, 60.0, 120.0),
-        RunPoint(at + HOUR, NOON, None, None),
+        (at, NOON - HOUR, 60.0, 120.0),
+        (at + HOUR, NOON, None, None),
     ]
 
 

@@ -12,7 +12,7 @@ from mqdlq.controls.work import BrowsedItem, Browses, Control, Hold, WorkItem, W
 from mqdlq.headers import MessageDescriptor, classify, message_identity
 from mqdlq.headers.representation import parse_gmt
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.controls import Departure
+from mqdlq.ledger.database import Row
 from mqdlq.ledger.tables import Identity
 from mqdlq.model import QUARANTINE, Action, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
@@ -93,7 +93,7 @@ _AT_ONCE = 500
 
 def find_returns(
     ledger: Ledger, place: tuple[str, str], met: Collection[BrowsedItem]
-) -> list[Departure | None]:
+) -> list[Row | None]:
     """Return the latest departure of each message, None for one that has not come back.
 
     `place` is the queue manager and the queue that the messages left, and are on again; they were
@@ -109,7 +109,7 @@ def find_returns(
         if one.item is None and identity in departures
     }
     residents = ledger.messages.first_residents(*place, unlisted)
-    latest: list[Departure | None] = []
+    latest: list[Row | None] = []
     for one, identity in zip(met, found, strict=True):
         listed = one.item.message.message_id if one.item else residents.get(one.key)
         own = [

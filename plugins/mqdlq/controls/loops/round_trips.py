@@ -10,7 +10,7 @@ from statistics import median
 
 from mqdlq.controls.settings import read_controls
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.controls import Departure
+from mqdlq.ledger.database import Row
 from mqdlq.ledger.tables import Identity, Run
 from mqdlq.reasons import Reason, Why
 from mqdlq.words import cause_in_words, count, span, visible
@@ -66,7 +66,7 @@ def join(found: Sequence[RoundTrips]) -> RoundTrips:
     return replace(found[0], delays=tuple(delay for one in found for delay in one.delays))
 
 
-def find_departures(ledger: Ledger, identities: Collection[bytes]) -> dict[bytes, list[Departure]]:
+def find_departures(ledger: Ledger, identities: Collection[bytes]) -> dict[bytes, list[Row]]:
     """Return by identity the departures of messages, oldest first, without shared identities."""
     departures = ledger.identities.departures(identities)
     for identity in ledger.identities.shared(departures):
@@ -74,7 +74,7 @@ def find_departures(ledger: Ledger, identities: Collection[bytes]) -> dict[bytes
     return departures
 
 
-def _delays(departures: Sequence[Departure], last: Identity) -> tuple[timedelta, ...]:
+def _delays(departures: Sequence[Row], last: Identity) -> tuple[timedelta, ...]:
     """Return how long after each departure the message was dead-lettered again.
 
     The MQDLH has the time of its queue manager. An earlier time than that of the departure is the

@@ -7,42 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    LargeBinary,
-    Select,
-    Text,
-    cast,
-    func,
-    literal,
-    null,
-    or_,
-    select,
-    union_all,
-)
-from sqlalchemy import case as sql_case
+import sqlalchemy as sa
 
+from mqdlq.ledger import tables as t
 from mqdlq.ledger.audit import DECISIONS
-from mqdlq.ledger.database import Repository, in_parts
-from mqdlq.ledger.reading.message_facts import begins, is_on_queue
-from mqdlq.ledger.tables import (
-    IS_DISCARDED,
-    AuditEvent,
-    approvals,
-    audit,
-    holds,
-    learned,
-    messages,
-    outcomes,
-    pruned_outcomes,
-    pruned_runs,
-    prunes,
-    released_holds,
-    restoration_states,
-    restorations,
-    run_messages,
-    runs,
-)
+from mqdlq.ledger.database import Condition, Repository, Row, in_parts
+from mqdlq.ledger.messages import is_at
+from mqdlq.ledger.reading.message_facts import begins
 from mqdlq.model import AuditKind, Outcome, RestorationState
 
 
@@ -72,270 +43,206 @@ class AuditTrail(Repository):
     discards, restorations, legal holds and prunes. Each is in one table only.
     """
 
-    def page(self, wanted: AuditFilter, *, offset: int = 0, limit: int = 100) -> list[AuditEvent]:
+    def page(self, wanted: AuditFilter, *, offset: int = 0, limit: int = 100) -> list[t.AuditEvent]:
         query = self._query(wanted).offset(offset).limit(limit)
-        return [_event(row) for row in self._all(query)]
+        return [_event(row) for row in self._rows(query)]
 
-    def events(self, wanted: AuditFilter) -> Iterator[AuditEvent]:
+    def events(self, wanted: AuditFilter) -> Iterator[t.AuditEvent]:
         with self._stream(self._query(wanted)) as rows:
-            yield from (_event(row) for row in rows.mappings())
+            yield from (_event(row) for row in rows)
 
-    def _query(self, wanted: AuditFilter) -> Select[Any]:
-        if not wanted.message_key:
-            return _query(wanted)
-        key = wanted.message_key
-        return _query(wanted, key, self._ids_of(key, wanted))
-
-    def _ids_of(self, key: str, wanted: AuditFilter) -> list[int]:
-        """Return the messages with a key on the queues of the wanted handlers.
-
-        The index of messages begins with the queue, so they are searched queue by queue.
-        """
-        queues = select(runs.c.queue_manager, runs.c.queue).distinct()
+    def _query(self, wanted: AuditFilter) -> sa.Select[Any]:
+        ids = self._ids_of(wanted) if wanted.message_key else ()
+        event = sa.union_all(*_branches(wanted.message_key, ids)).subquery()
+        column = event.c
+        query = sa.select(event)
+        if wanted.who:
+            query = query.where(column.who.icontains(wanted.who, autoescape=True))
+        if wanted.what is not None:
+            query = query.where(column.what == str(wanted.what))
         if wanted.handler:
-            queues = queues.where(runs.c.handler == wanted.handler)
+            query = query.where(column.handler.in_([wanted.handler, ""]))
+        if wanted.since is not None:
+            query = query.where(column.at >= wanted.since)
+        if wanted.until is not None:
+            query = query.where(column.at < wanted.until)
+        if wanted.run_id:
+            query = query.where(column.run_id == wanted.run_id)
         if wanted.handlers is not None:
-            queues = queues.where(runs.c.handler.in_(wanted.handlers))
-        places = [(row["queue_manager"], row["queue"]) for row in self._all(queues)]
-        ids = select(messages.c.message_id).where(*begins(messages.c.message_key, key))
+            query = query.where(column.handler.in_([*wanted.handlers, ""]))
+        return query.order_by(column.at.desc(), column.what, column.run_id, column.who, column.why)
+
+    def _ids_of(self, wanted: AuditFilter) -> list[int]:
+        """Return the messages with a key, searched queue by queue, as their index is."""
+        queues = sa.select(*t.runs.c["queue_manager", "queue"]).distinct()
+        if wanted.handler:
+            queues = queues.where(t.runs.c.handler == wanted.handler)
+        if wanted.handlers is not None:
+            queues = queues.where(t.runs.c.handler.in_(wanted.handlers))
+        message = t.messages.c
+        ids = sa.select(message.message_id).where(*begins(message.message_key, wanted.message_key))
         return [
             message_id
-            for some in in_parts(places)
-            for message_id in self._values(ids.where(or_(*(is_on_queue(*one) for one in some))))
+            for some in in_parts(self._rows(queues))
+            for message_id in self._values(ids.where(sa.or_(*(is_at(*place) for place in some))))
         ]
 
 
-_FIELDS: Final = AuditEvent.__slots__
+_FIELDS: Final = t.AuditEvent.__slots__
 
 
-def _query(wanted: AuditFilter, key: str = "", ids: Sequence[int] = ()) -> Select[Any]:
-    all_events = union_all(*_branches(key, ids)).subquery()
-    column = all_events.c
-    query = select(all_events)
-    if wanted.who:
-        query = query.where(column.who.icontains(wanted.who, autoescape=True))
-    if wanted.what is not None:
-        query = query.where(column.what == str(wanted.what))
-    if wanted.handler:
-        query = query.where(column.handler.in_([wanted.handler, ""]))
-    if wanted.since is not None:
-        query = query.where(column.at >= wanted.since)
-    if wanted.until is not None:
-        query = query.where(column.at < wanted.until)
-    if wanted.run_id:
-        query = query.where(column.run_id == wanted.run_id)
-    if wanted.handlers is not None:
-        query = query.where(column.handler.in_([*wanted.handlers, ""]))
-    return query.order_by(column.at.desc(), column.what, column.run_id, column.who, column.why)
+def _event(row: Row) -> t.AuditEvent:
+    key = row.message_key.hex() if row.message_key else ""
+    made = {"what": AuditKind(row.what), "message_key": key, "messages": int(row.messages)}
+    return t.AuditEvent(**row._asdict() | made)
 
 
-def _event(row: Any) -> AuditEvent:
-    values = {name: row[name] for name in _FIELDS}
-    key = values["message_key"]
-    values |= {"what": AuditKind(row["what"]), "message_key": key.hex() if key else ""}
-    return AuditEvent(**{**values, "messages": int(row["messages"])})
-
-
-def _branches(key: str, ids: Sequence[int]) -> Iterator[Select[Any]]:
+def _branches(key: str, ids: Sequence[int]) -> Iterator[sa.Select[Any]]:
     yield _recorded(key)
-    yield _started(key)
+    yield _start(t.runs.c).where(_IS_KEPT, _names(key))
     yield _answered(key)
     yield from _discarded(key, ids)
     yield _restored(key, ids)
     yield from _held(key)
     if not key:
         yield from _of_pruned_runs()
-        yield _pruned()
+        columns = {name: t.prunes.c[name] for name in ("at", "who", "handler")}
+        yield _as_event(AuditKind.PRUNED, **columns, details=t.prunes.c.policy)
 
 
-def _as_event(what: AuditKind | ColumnElement[Any], **columns: Any) -> Select[Any]:
-    """Return a query with every field of an event; a field that is not given is empty."""
-    defaults: dict[str, Any] = {
-        "handler": literal(""),
-        "run_id": literal(""),
-        "message_key": cast(null(), LargeBinary(32)),
-        "messages": literal(0),
-        "why": literal(""),
-        "details": literal(""),
+def _as_event(what: AuditKind | sa.ColumnElement[Any], **columns: Any) -> sa.Select[Any]:
+    """Select every field of an event; a field that is not given is empty."""
+    texts = ("handler", "run_id", "why", "details")
+    defaults: dict[str, Any] = dict.fromkeys(texts, sa.literal("")) | {
+        "message_key": sa.cast(sa.null(), sa.LargeBinary(32)),
+        "messages": sa.literal(0),
+        "what": sa.literal(str(what)) if isinstance(what, AuditKind) else what,
     }
-    kind = literal(str(what)) if isinstance(what, AuditKind) else what
-    given = {**defaults, **columns, "what": kind}
-    return select(*(given[name].label(name) for name in _FIELDS))
+    return sa.select(*((defaults | columns)[name].label(name) for name in _FIELDS))
 
 
-def _is_kept() -> ColumnElement[bool]:
-    """Return the condition that no prune is removing a run."""
-    return ~select(pruned_runs.c.run_id).where(pruned_runs.c.run_id == runs.c.run_id).exists()
+_IS_KEPT: Final = ~sa.exists().where(t.pruned_runs.c.run_id == t.runs.c.run_id)
+"""The condition that no prune is removing a run."""
 
 
-def _names(key: str) -> ColumnElement[bool]:
+def _names(key: str) -> Condition:
     """Return the condition that a run was started for a message by name, or is any run."""
-    if not key:
-        return literal(value=True)
-    return cast(runs.c.message_keys, Text).contains(f'"{key}')
+    return sa.cast(t.runs.c.message_keys, sa.Text).contains(f'"{key}') if key else sa.true()
 
 
-def _recorded(key: str) -> Select[Any]:
-    query = _as_event(
-        cast(audit.c.what, Text),
-        **{name: audit.c[name] for name in _FIELDS if name != "what"},
-    )
-    return query.where(*begins(audit.c.message_key, key)) if key else query
+def _recorded(key: str) -> sa.Select[Any]:
+    columns = {name: t.audit.c[name] for name in _FIELDS if name != "what"}
+    query = _as_event(sa.cast(t.audit.c.what, sa.Text), **columns)
+    return query.where(*begins(t.audit.c.message_key, key)) if key else query
 
 
-def _started(key: str) -> Select[Any]:
-    return _start(runs.c).where(_is_kept(), _names(key))
+def _of_run(what: AuditKind, run: Any, **columns: Any) -> sa.Select[Any]:
+    """Select events of runs; `run` has the columns of a table of runs."""
+    names = {"who": run.started_by, "handler": run.handler, "run_id": run.run_id, "why": run.why}
+    return _as_event(what, **names, **columns)
 
 
-def _start(run: Any, remark: str = "") -> Select[Any]:
-    """Return the query for the starts of runs; `run` has the columns of a table of runs."""
-    return _as_event(
-        AuditKind.RUN_STARTED,
-        at=run.started_at,
-        who=run.started_by,
-        handler=run.handler,
-        run_id=run.run_id,
-        why=run.why,
-        details=_type_of(run) + literal(remark),
-    )
+def _start(run: Any, remark: str = "") -> sa.Select[Any]:
+    kind = run.run_type + sa.case((run.dry_run, sa.literal(", dry run")), else_=sa.literal(""))
+    details = kind + sa.literal(remark)
+    return _of_run(AuditKind.RUN_STARTED, run, at=run.started_at, details=details)
 
 
-def _discards(run: Any, at: ColumnElement[Any], number: Any, details: str) -> Select[Any]:
-    """Return the query for the discards of runs; `run` has the columns of a table of runs."""
-    return _as_event(
-        AuditKind.DISCARDED,
-        at=at,
-        who=run.started_by,
-        handler=run.handler,
-        run_id=run.run_id,
-        messages=number,
-        why=run.why,
-        details=literal(details),
-    )
-
-
-def _type_of(column: Any) -> ColumnElement[str]:
-    run_type: ColumnElement[str] = column.run_type
-    return run_type + sql_case((column.dry_run, literal(", dry run")), else_=literal(""))
-
-
-def _answered(key: str) -> Select[Any]:
-    kinds = {decision: literal(str(kind)) for decision, kind in DECISIONS.items()}
+def _answered(key: str) -> sa.Select[Any]:
+    kinds = {decision: sa.literal(str(kind)) for decision, kind in DECISIONS.items()}
+    asked = t.approvals.c
     return (
         _as_event(
-            sql_case(kinds, value=approvals.c.decision),
-            at=approvals.c.at,
-            who=approvals.c.who,
-            handler=runs.c.handler,
-            run_id=approvals.c.run_id,
-            why=approvals.c.why,
-            details=cast(approvals.c.guards, Text),
+            sa.case(kinds, value=asked.decision),
+            **{name: asked[name] for name in ("at", "who", "run_id", "why")},
+            handler=t.runs.c.handler,
+            details=sa.cast(asked.guards, sa.Text),
         )
-        .join_from(approvals, runs, runs.c.run_id == approvals.c.run_id)
-        .where(_is_kept(), _names(key))
+        .join_from(t.approvals, t.runs, t.runs.c.run_id == asked.run_id)
+        .where(_IS_KEPT, _names(key))
     )
 
 
-def _discarded(key: str, ids: Sequence[int]) -> Iterator[Select[Any]]:
+def _discarded(key: str, ids: Sequence[int]) -> Iterator[sa.Select[Any]]:
+    is_learned = t.learned.c.outcome == Outcome.DISCARDED
     for table, run_id, condition, details in (
-        (outcomes, outcomes.c.run_id, IS_DISCARDED, ""),
-        (
-            learned,
-            learned.c.of_run,
-            learned.c.outcome == Outcome.DISCARDED,
-            "a later run found the proof",
-        ),
+        (t.outcomes, t.outcomes.c.run_id, t.IS_DISCARDED, ""),
+        (t.learned, t.learned.c.of_run, is_learned, "a later run found the proof"),
     ):
-        number = func.count().label("number")
-        count = select(run_id.label("id"), number, func.max(table.c.at).label("last"))
-        count = count.select_from(table).where(condition).group_by(run_id)
+        number, last = sa.func.count().label("number"), sa.func.max(table.c.at).label("last")
+        count = sa.select(run_id.label("id"), number, last).where(condition).group_by(run_id)
         if key:
             count = count.where(table.c.message_id.in_(ids))
         found = count.subquery()
-        query = _discards(runs.c, found.c.last, found.c.number, details)
-        yield query.join_from(found, runs, runs.c.run_id == found.c.id).where(_is_kept())
+        columns = {"at": found.c.last, "messages": found.c.number, "details": sa.literal(details)}
+        query = _of_run(AuditKind.DISCARDED, t.runs.c, **columns)
+        yield query.join_from(found, t.runs, t.runs.c.run_id == found.c.id).where(_IS_KEPT)
 
 
-def _restored(key: str, ids: Sequence[int]) -> Select[Any]:
-    states = restoration_states.c
-    own = (states.restoration_id == restorations.c.restoration_id) & (
-        states.state == RestorationState.SELECTED
-    )
+def _restored(key: str, ids: Sequence[int]) -> sa.Select[Any]:
+    states, asked = t.restoration_states.c, t.restorations.c
+    own = states.restoration_id == asked.restoration_id
+    own &= states.state == RestorationState.SELECTED
     if key:
         own &= states.message_id.in_(ids)
-    number = select(func.count()).select_from(restoration_states).where(own).scalar_subquery()
-    where = restorations.c.to_queue + sql_case(
-        (restorations.c.dry_run, literal(", dry run")), else_=literal("")
-    )
+    number = sa.select(sa.func.count()).select_from(t.restoration_states).where(own)
+    remark = sa.case((asked.dry_run, sa.literal(", dry run")), else_=sa.literal(""))
     query = _as_event(
         AuditKind.RESTORATION_STARTED,
-        at=restorations.c.started_at,
-        who=restorations.c.who,
-        handler=restorations.c.handler,
-        run_id=restorations.c.run_id,
-        messages=number,
-        why=restorations.c.why,
-        details=restorations.c.restoration_id + literal(" to ") + where,
+        **{name: asked[name] for name in ("who", "handler", "run_id", "why")},
+        at=asked.started_at,
+        messages=number.scalar_subquery(),
+        details=asked.restoration_id + sa.literal(" to ") + asked.to_queue + remark,
     )
-    return query.where(number > 0) if key else query
+    return query.where(number.scalar_subquery() > 0) if key else query
 
 
-def _held(key: str) -> Iterator[Select[Any]]:
+def _held(key: str) -> Iterator[sa.Select[Any]]:
     for what, table in (
-        (AuditKind.HOLD_PLACED, holds),
-        (AuditKind.HOLD_RELEASED, released_holds),
+        (AuditKind.HOLD_PLACED, t.holds),
+        (AuditKind.HOLD_RELEASED, t.released_holds),
     ):
         query = _as_event(
             what,
             at=table.c.at,
             who=table.c.who,
             handler=_handler_of_hold(),
-            run_id=holds.c.run_id,
-            message_key=holds.c.message_key,
+            run_id=t.holds.c.run_id,
+            message_key=t.holds.c.message_key,
             why=table.c.reason,
-            details=literal("hold ") + cast(holds.c.hold_id, Text),
-        ).select_from(holds)
-        if table is released_holds:
-            query = query.join(released_holds, released_holds.c.hold_id == holds.c.hold_id)
-        yield query.where(*begins(holds.c.message_key, key)) if key else query
+            details=sa.literal("hold ") + sa.cast(t.holds.c.hold_id, sa.Text),
+        ).select_from(t.holds)
+        if table is t.released_holds:
+            query = query.join(t.released_holds, table.c.hold_id == t.holds.c.hold_id)
+        yield query.where(*begins(t.holds.c.message_key, key)) if key else query
 
 
-def _handler_of_hold() -> ColumnElement[str]:
+def _handler_of_hold() -> sa.ColumnElement[str]:
     """Return the handler of a hold, or the one that had the held run or message."""
     of_run = [
-        select(func.min(table.c.handler)).where(table.c.run_id == holds.c.run_id).scalar_subquery()
-        for table in (runs, pruned_runs)
+        sa.select(sa.func.min(table.c.handler)).where(table.c.run_id == t.holds.c.run_id)
+        for table in (t.runs, t.pruned_runs)
     ]
     of_message = (
-        select(func.min(runs.c.handler))
-        .join(run_messages, run_messages.c.run_id == runs.c.run_id)
-        .join(messages, messages.c.message_id == run_messages.c.message_id)
-        .where(messages.c.message_key == holds.c.message_key)
-        .scalar_subquery()
+        sa.select(sa.func.min(t.runs.c.handler))
+        .join(t.run_messages, t.run_messages.c.run_id == t.runs.c.run_id)
+        .join(t.messages, t.messages.c.message_id == t.run_messages.c.message_id)
+        .where(t.messages.c.message_key == t.holds.c.message_key)
     )
-    own = func.nullif(holds.c.handler, "")
-    return func.coalesce(own, *of_run, of_message, "")
+    found = [query.scalar_subquery() for query in (*of_run, of_message)]
+    return sa.func.coalesce(sa.func.nullif(t.holds.c.handler, ""), *found, "")
 
 
-def _of_pruned_runs() -> Iterator[Select[Any]]:
-    """Yield the queries for the starts and the discards of runs that a prune has removed."""
-    yield _start(pruned_runs.c, ", pruned")
+def _of_pruned_runs() -> Iterator[sa.Select[Any]]:
+    run, counted = t.pruned_runs.c, t.pruned_outcomes.c
+    yield _start(run, ", pruned")
     found = (
-        select(pruned_outcomes.c.run_id, func.sum(pruned_outcomes.c.messages).label("number"))
-        .where(pruned_outcomes.c.outcome == Outcome.DISCARDED, ~pruned_outcomes.c.is_settled)
-        .group_by(pruned_outcomes.c.run_id)
+        sa.select(counted.run_id, sa.func.sum(counted.messages).label("number"))
+        .where(counted.outcome == Outcome.DISCARDED, ~counted.is_settled)
+        .group_by(counted.run_id)
         .subquery()
     )
-    at = func.coalesce(pruned_runs.c.closed_at, pruned_runs.c.started_at)
-    query = _discards(pruned_runs.c, at, found.c.number, "pruned")
-    yield query.join_from(found, pruned_runs, pruned_runs.c.run_id == found.c.run_id)
-
-
-def _pruned() -> Select[Any]:
-    return _as_event(
-        AuditKind.PRUNED,
-        at=prunes.c.at,
-        who=prunes.c.who,
-        handler=prunes.c.handler,
-        details=prunes.c.policy,
-    )
+    at = sa.func.coalesce(run.closed_at, run.started_at)
+    columns = {"at": at, "messages": found.c.number, "details": sa.literal("pruned")}
+    query = _of_run(AuditKind.DISCARDED, run, **columns)
+    yield query.join_from(found, t.pruned_runs, run.run_id == found.c.run_id)

@@ -8,58 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import ColumnElement, Select, func, select, union_all
+import sqlalchemy as sa
 
 from mqdlq.causes import Cause
-from mqdlq.ledger.database import Repository, in_parts
-from mqdlq.ledger.runs import is_on_queue
+from mqdlq.ledger import tables as t
+from mqdlq.ledger.database import Condition, Repository, Row, is_last, total
+from mqdlq.ledger.runs import IS_FOR_ALL, is_on_queue
 from mqdlq.ledger.snapshots import cause_in_row
-from mqdlq.ledger.tables import (
-    causes,
-    looks,
-    runs,
-    sightings,
-    snapshots,
-    verdict_outcomes,
-    verdicts,
-)
-from mqdlq.model import Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class DepthPoint:
-    """The depth of a queue that a run saw at a time, by MQINQ or by its last browse."""
-
-    at: datetime
-    depth: int
-    max_depth: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RunPoint:
-    """A run with an account: since when its oldest remaining message is there, and resolution.
-
-    The times of resolution are seconds from arrival to departure, None if no message departed.
-    """
-
-    at: datetime
-    oldest_left: datetime | None
-    resolution_median_s: float | None
-    resolution_p90_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomePoint:
-    """How many messages a run booked with an outcome by a rule of a table."""
-
-    at: datetime
-    rules_digest: str
-    rule: int
-    action: str
-    outcome: Outcome
-    messages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,88 +35,82 @@ class Histories(Repository):
     Runs for named messages, backfills and dry runs do not count, except for their depths.
     """
 
-    def depths(self, span: Span) -> list[DepthPoint]:
-        """Return the depths that runs saw; backfills see no queue."""
-        is_meant = _within(span) & (runs.c.run_type != "backfill")
-        seen = select(looks.c.at, looks.c.depth, looks.c.max_depth)
-        left = select(sightings.c.at, sightings.c.depth)
+    def depths(self, span: Span) -> Sequence[Row]:
+        """Return (at, depth, max_depth) of each look by MQINQ and each last browse of a run.
+
+        MAXDEPTH is None for a browse. Backfills see no queue.
+        """
+        look, seen = t.looks.c, t.sightings.c
         points = [
-            DepthPoint(**{"max_depth": None, **row})
-            for query, table in ((seen, looks), (left, sightings))
-            for row in self._all(query.join(runs, runs.c.run_id == table.c.run_id).where(is_meant))
+            point
+            for query, run_id in (
+                (sa.select(look.at, look.depth, look.max_depth), look.run_id),
+                (sa.select(seen.at, seen.depth, sa.null().label("max_depth")), seen.run_id),
+            )
+            for point in self._rows(
+                query.join(t.runs, t.runs.c.run_id == run_id).where(_within(span), _SEES_A_QUEUE)
+            )
         ]
         return sorted(points, key=lambda point: point.at)
 
-    def accounts(self, span: Span) -> list[RunPoint]:
-        """Return the ages and the times of resolution of runs that closed their account."""
+    def accounts(self, span: Span) -> Sequence[Row]:
+        """Return runs that closed their account, with the age of the queue and their resolution.
+
+        A row has `at`, `oldest_left`, since when the oldest remaining message is there, and
+        `resolution_median_s` and `resolution_p90_s`, the seconds from arrival to departure, None
+        if no message departed.
+        """
+        seen, last = t.sightings.c, t.verdicts.c
+        is_its_last = (last.run_id == t.runs.c.run_id) & is_last(t.verdicts, "run_id")
         query = (
-            select(
-                sightings.c.at,
-                sightings.c.oldest_left,
-                verdicts.c.resolution_median_s,
-                verdicts.c.resolution_p90_s,
-            )
-            .join(runs, runs.c.run_id == sightings.c.run_id)
-            .outerjoin(verdicts, verdicts.c.seq == _last_verdict())
-            .where(_within(span), _acts_on_all())
-            .order_by(sightings.c.at)
+            sa.select(seen.at, seen.oldest_left, last.resolution_median_s, last.resolution_p90_s)
+            .join(t.runs, t.runs.c.run_id == seen.run_id)
+            .outerjoin(t.verdicts, is_its_last)
+            .where(_within(span), _ACTS_ON_ALL)
         )
-        return [RunPoint(**row) for row in self._all(query)]
+        return self._rows(query.order_by(seen.at))
 
     def arrivals(self, span: Span) -> list[tuple[datetime, int, int]]:
-        """Return the causes of each snapshot.
+        """Return by cause and snapshot (taken_at, reason, messages not settled before)."""
+        at, cause = t.snapshots.c.taken_at, t.causes.c
+        query = (
+            sa.select(at, cause.reason, cause.messages - cause.settled)
+            .join(t.runs, t.runs.c.run_id == t.snapshots.c.run_id)
+            .join(t.causes, cause.run_id == t.runs.c.run_id)
+            .where(_within(span), _ACTS_ON_ALL)
+            .order_by(at, cause.reason, cause.cause_id)
+        )
+        return [(taken_at, reason, arrived) for taken_at, reason, arrived in self._rows(query)]
 
-        A cause is given by when the snapshot was taken, its reason, and the number of its messages
-        that no earlier run had settled.
+    def outcomes(self, span: Span) -> Sequence[Row]:
+        """Return how many messages runs booked with an outcome by a rule of a table.
+
+        A row has `at`, when the run began, `rules_digest`, `rule`, `action`, `outcome` and
+        `messages`, as the last report of the run counted them.
         """
+        counted, at = t.verdict_outcomes.c, t.runs.c.started_at
+        kinds = counted["rule", "action", "outcome"]
         query = (
-            select(
-                snapshots.c.taken_at,
-                causes.c.reason,
-                (causes.c.messages - causes.c.settled).label("arrived"),
+            sa.select(
+                *(at.label("at"), t.runs.c.rules_digest, *kinds),
+                total(counted.messages).label("messages"),
             )
-            .join(runs, runs.c.run_id == snapshots.c.run_id)
-            .join(causes, causes.c.run_id == runs.c.run_id)
-            .where(_within(span), _acts_on_all())
-            .order_by(snapshots.c.taken_at, causes.c.reason, causes.c.cause_id)
+            .join(t.verdicts, t.verdicts.c.run_id == t.runs.c.run_id)
+            .join(t.verdict_outcomes, counted.verdict_seq == t.verdicts.c.seq)
+            .where(_within(span), _ACTS_ON_ALL, is_last(t.verdicts, "run_id"))
+            .group_by(t.runs.c.run_id, at, t.runs.c.rules_digest, *kinds)
         )
-        rows = self._all(query)
-        return [(row["taken_at"], row["reason"], row["arrived"]) for row in rows]
-
-    def outcomes(self, span: Span) -> list[OutcomePoint]:
-        """Return the outcomes that the last report of each run counted."""
-        names = ("rule", "action", "outcome")
-        kinds = [verdict_outcomes.c[name] for name in names]
-        query = (
-            select(
-                runs.c.started_at.label("at"),
-                runs.c.rules_digest,
-                *kinds,
-                func.sum(verdict_outcomes.c.messages).label("messages"),
-            )
-            .join(verdicts, verdicts.c.run_id == runs.c.run_id)
-            .join(verdict_outcomes, verdict_outcomes.c.verdict_seq == verdicts.c.seq)
-            .where(_within(span), _acts_on_all(), verdicts.c.seq == _last_verdict())
-            .group_by(runs.c.run_id, runs.c.started_at, runs.c.rules_digest, *kinds)
-            .order_by(runs.c.started_at, *kinds)
-        )
-        found = self._all(query)
-        return [OutcomePoint(**{**row, "messages": int(row["messages"])}) for row in found]
+        return self._rows(query.order_by(at, *kinds))
 
 
-def _within(span: Span) -> ColumnElement[bool]:
-    started = (runs.c.started_at >= span.start) & (runs.c.started_at < span.end)
-    return (runs.c.handler == span.handler) & is_on_queue(*span.place) & started
+_SEES_A_QUEUE: Final = t.runs.c.run_type != "backfill"
+_IS_WHOLE: Final = IS_FOR_ALL & _SEES_A_QUEUE
+_ACTS_ON_ALL: Final = _IS_WHOLE & ~t.runs.c.dry_run
 
 
-def _acts_on_all() -> ColumnElement[bool]:
-    return _is_whole() & ~runs.c.dry_run
-
-
-def _last_verdict() -> Any:
-    other = verdicts.alias()
-    newest = select(func.max(other.c.seq)).where(other.c.run_id == runs.c.run_id)
-    return newest.correlate(runs).scalar_subquery()
+def _within(span: Span) -> Condition:
+    started = (t.runs.c.started_at >= span.start) & (t.runs.c.started_at < span.end)
+    return (t.runs.c.handler == span.handler) & is_on_queue(*span.place) & started
 
 
 # Causes over time: when a queue had which cause, and which are new or returned.
@@ -239,18 +190,16 @@ class CauseHistories(Repository):
 
     def of_queue(self, queue_manager: str, queue: str, at_most: int = RUNS) -> CausesOverTime:
         """Return the causes that the last `at_most` runs met on a queue."""
-        is_counted = is_on_queue(queue_manager, queue) & _is_whole()
+        is_counted = is_on_queue(queue_manager, queue) & _IS_WHOLE
         compared = self._observed(is_counted, at_most)
-        found: dict[Cause, list[tuple[int, CauseSighting]]] = defaultdict(list)
+        found = defaultdict[Cause, list[tuple[int, CauseSighting]]](list)
         position = {run_id: number for number, run_id in enumerate(compared)}
-        for part in in_parts(position):
-            for row in self._all(select(causes).where(causes.c.run_id.in_(part))):
-                run_id = row["run_id"]
-                seen = CauseSighting(run_id, compared[run_id], row["messages"], row["settled"])
-                found[cause_in_row(row)].append((position[run_id], seen))
+        for row in self._among(sa.select(t.causes), t.causes.c.run_id, position):
+            seen = CauseSighting(row.run_id, compared[row.run_id], row.messages, row.settled)
+            found[cause_in_row(row)].append((position[row.run_id], seen))
         first_seen = self._first_seen(is_counted)
         # By reason, the positions of the runs that may have met any cause with it.
-        vague: dict[int, set[int]] = defaultdict(set)
+        vague = defaultdict[int, set[int]](set)
         for cause, numbered in found.items():
             if not cause.cause_id:
                 vague[cause.reason] |= {number for number, _ in numbered}
@@ -266,42 +215,40 @@ class CauseHistories(Repository):
         ]
         return CausesOverTime(compared, tuple(sorted(histories, key=_order)))
 
-    def _observed(self, is_counted: ColumnElement[bool], at_most: int) -> dict[str, datetime]:
+    def _observed(self, is_counted: Condition, at_most: int) -> dict[str, datetime]:
         """Return the last runs that saw their whole queue, oldest first."""
+        run_id = t.runs.c.run_id
         taken = (
-            select(runs.c.run_id, snapshots.c.taken_at.label("at"))
-            .join(snapshots, snapshots.c.run_id == runs.c.run_id)
+            sa.select(run_id, t.snapshots.c.taken_at.label("at"))
+            .join(t.snapshots, t.snapshots.c.run_id == run_id)
             .where(is_counted)
         )
         empty = (
-            select(runs.c.run_id, func.max(looks.c.at).label("at"))
-            .join(looks, looks.c.run_id == runs.c.run_id)
-            .where(is_counted, looks.c.depth == 0)
-            .where(runs.c.run_id.not_in(select(snapshots.c.run_id)))
-            .group_by(runs.c.run_id)
+            sa.select(run_id, sa.func.max(t.looks.c.at).label("at"))
+            .join(t.looks, t.looks.c.run_id == run_id)
+            .where(is_counted, t.looks.c.depth == 0)
+            .where(run_id.not_in(sa.select(t.snapshots.c.run_id)))
+            .group_by(run_id)
         )
-        both = union_all(taken, empty).subquery()
-        newest = select(both).order_by(both.c.at.desc(), both.c.run_id.desc()).limit(at_most)
-        return {row["run_id"]: row["at"] for row in reversed(self._all(newest))}
+        both = sa.union_all(taken, empty).subquery()
+        newest = sa.select(both).order_by(both.c.at.desc(), both.c.run_id.desc()).limit(at_most)
+        return {row.run_id: row.at for row in reversed(self._rows(newest))}
 
-    def _first_seen(self, is_counted: ColumnElement[bool]) -> dict[tuple[int, str], datetime]:
-        query: Select[Any] = (
-            select(causes.c.reason, causes.c.cause_id, func.min(snapshots.c.taken_at).label("at"))
-            .join(runs, runs.c.run_id == causes.c.run_id)
-            .join(snapshots, snapshots.c.run_id == causes.c.run_id)
+    def _first_seen(self, is_counted: Condition) -> dict[tuple[int, str], datetime]:
+        kinds = t.causes.c["reason", "cause_id"]
+        query = (
+            sa.select(*kinds, sa.func.min(t.snapshots.c.taken_at))
+            .join(t.runs, t.runs.c.run_id == t.causes.c.run_id)
+            .join(t.snapshots, t.snapshots.c.run_id == t.causes.c.run_id)
             .where(is_counted)
-            .group_by(causes.c.reason, causes.c.cause_id)
+            .group_by(*kinds)
         )
-        return {(row["reason"], row["cause_id"]): row["at"] for row in self._all(query)}
+        return {(reason, cause_id): at for reason, cause_id, at in self._rows(query)}
 
 
 def _order(history: CauseHistory) -> tuple[float, float, int, str]:
     cause = history.cause
     return -history.messages, -history.last_seen.timestamp(), cause.reason, cause.cause_id
-
-
-def _is_whole() -> ColumnElement[bool]:
-    return (runs.c.message_keys == ()) & (runs.c.run_type != "backfill")
 
 
 def _build_history(

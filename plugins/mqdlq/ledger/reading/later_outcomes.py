@@ -12,31 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import (
-    CTE,
-    ColumnElement,
-    Select,
-    Subquery,
-    and_,
-    case,
-    func,
-    literal,
-    select,
-    type_coerce,
-    union_all,
-)
+import sqlalchemy as sa
 
+from mqdlq.ledger import tables as t
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.messages import is_only_dry_run
-from mqdlq.ledger.tables import (
-    attempts,
-    learned,
-    messages,
-    outcomes,
-    runs,
-    settled_lots,
-    settled_messages,
-)
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, Trait
 
 _NO_NEWS: Final = (Outcome.NOT_ATTEMPTED, Outcome.NOT_SELECTED, Outcome.LEASED_BY_RUN)
@@ -75,7 +55,6 @@ class LaterCount:
 
     @property
     def is_open(self) -> bool:
-        """Whether the messages need attention now."""
         return Trait.NEEDS_ATTENTION in self.outcome.traits
 
     @property
@@ -93,12 +72,10 @@ class LaterOutcome:
 
     @property
     def has_departed(self) -> bool:
-        """Whether the message has left the queue."""
         return self.outcome in DEPARTED
 
     @property
     def needs_attention(self) -> bool:
-        """Whether someone must act on the message."""
         return Trait.NEEDS_ATTENTION in self.outcome.traits
 
 
@@ -116,7 +93,6 @@ class SinceSnapshot:
     )
 
     def reader(self) -> LaterReader:
-        """Return a reader of the outcomes, for one pass over the snapshot."""
         return LaterReader(self.by_key)
 
     @property
@@ -129,7 +105,6 @@ class LaterReader:
     """Gives each message of a snapshot its later outcome, and each outcome once."""
 
     def __init__(self, by_key: Mapping[bytes, tuple[LaterOutcome, ...]]) -> None:
-        """Begin with all outcomes."""
         self._rest = {key: list(found) for key, found in by_key.items()}
 
     def take(self, key: bytes) -> LaterOutcome | None:
@@ -161,13 +136,12 @@ class LaterOutcomes(Repository):
 
     def counts(self, run_ids: Collection[str]) -> dict[str, tuple[LaterCount, ...]]:
         """Count by run what runs that started after it did; a run without any is left out."""
-        found: dict[str, list[LaterCount]] = defaultdict(list)
+        found = defaultdict[str, list[LaterCount]](list)
         for some in in_parts(run_ids):
-            for row in self._all(_counted(_newest(some))):
-                since = SettledSince(row["run_id"], row["who"], row["messages"], row["at"])
-                was_open = bool(row["was_open"])
-                count = LaterCount(row["before"], was_open, row["outcome"], since)
-                found[row["of_run"]].append(count)
+            for row in self._rows(_counted(_newest(some))):
+                since = SettledSince(row.run_id, row.who, row.messages, row.at)
+                count = LaterCount(row.before, bool(row.was_open), row.outcome, since)
+                found[row.of_run].append(count)
         return {run_id: tuple(counts) for run_id, counts in found.items()}
 
     def of_run(self, run_id: str) -> SinceSnapshot:
@@ -176,111 +150,99 @@ class LaterOutcomes(Repository):
         if not counts:
             return SinceSnapshot()
         newest = _newest([run_id])
-        query = select(messages.c.message_key, newest.c.outcome, newest.c.run_id).join(
-            newest, newest.c.message_id == messages.c.message_id
+        message = t.messages.c
+        query = sa.select(message.message_key, newest.c.outcome, newest.c.run_id).join(
+            newest, newest.c.message_id == message.message_id
         )
-        by_key: dict[bytes, list[LaterOutcome]] = defaultdict(list)
+        by_key = defaultdict[bytes, list[LaterOutcome]](list)
         shared: dict[tuple[Outcome, str], LaterOutcome] = {}
-        with self._stream(query.order_by(messages.c.message_id)) as rows:
+        with self._stream(query.order_by(message.message_id)) as rows:
             for key, outcome, by_run in rows:
                 one = shared.setdefault((outcome, by_run), LaterOutcome(outcome, by_run))
                 by_key[key].append(one)
         return SinceSnapshot(counts, {key: tuple(found) for key, found in by_key.items()})
 
 
-def _newest(run_ids: Collection[str]) -> Subquery:
-    """Return the newest news of each message: what the runs after each of these runs booked."""
-    first, later = runs.alias("first"), runs.alias("later")
+def _newest(run_ids: Collection[str]) -> sa.Subquery:
+    """Select the newest news of each message: what the runs after each of these runs booked."""
+    first, later = t.runs.alias("first"), t.runs.alias("later")
+    is_later = sa.and_(
+        *(later.c[name] == first.c[name] for name in ("handler", "queue_manager", "queue")),
+        later.c.started_at > first.c.started_at,
+    )
+    who = sa.case((later.c.started_by_user != "", later.c.started_by_user))
     pairs = (
-        select(
+        sa.select(
             first.c.run_id.label("of_run"),
             first.c.started_at.label("since"),
             later.c.run_id,
-            case(
-                (later.c.started_by_user != "", later.c.started_by_user), else_=later.c.started_by
-            ).label("who"),
+            sa.func.coalesce(who, later.c.started_by).label("who"),
         )
-        .join(
-            later,
-            and_(
-                later.c.handler == first.c.handler,
-                later.c.queue_manager == first.c.queue_manager,
-                later.c.queue == first.c.queue,
-                later.c.started_at > first.c.started_at,
-            ),
-        )
+        .join(later, is_later)
         .where(first.c.run_id.in_(run_ids))
         .cte("pairs")
     )
-    found = (_news(pairs, outcomes), _news(pairs, learned), _moves(pairs))
-    news = union_all(*found).subquery("news")
-    place = func.row_number().over(
+    found = (_news(pairs, t.outcomes), _news(pairs, t.learned), _moves(pairs))
+    news = sa.union_all(*found).subquery("news")
+    place = sa.func.row_number().over(
         partition_by=(news.c.of_run, news.c.message_id),
         order_by=(news.c.at.desc(), news.c.run_id.desc()),
     )
-    ranked = select(news, place.label("place")).subquery("ranked")
-    return select(ranked).where(ranked.c.place == 1).subquery("newest")
+    ranked = sa.select(news, place.label("place")).subquery("ranked")
+    return sa.select(ranked).where(ranked.c.place == 1).subquery("newest")
 
 
-def _news(pairs: CTE, table: Any) -> Select[Any]:
-    return (
-        select(pairs, table.c.message_id, table.c.outcome, table.c.at)
-        .join(table, table.c.run_id == pairs.c.run_id)
-        .where(table.c.outcome.not_in(_NO_NEWS))
+def _news(pairs: sa.CTE, table: Any) -> sa.Select[Any]:
+    query = sa.select(pairs, table.c.message_id, table.c.outcome, table.c.at)
+    query = query.join(table, table.c.run_id == pairs.c.run_id)
+    return query.where(table.c.outcome.not_in(_NO_NEWS))
+
+
+def _moves(pairs: sa.CTE) -> sa.Select[Any]:
+    """Select the moves that a unit of work has made; their run books them when it ends."""
+    made = t.attempts.c
+    outcome = sa.case(
+        *((made.action == action, sa.literal(one)) for action, one in _MOVED.items()),
+        else_=sa.literal(Outcome.TAKEN),
     )
+    moved = sa.type_coerce(outcome, t.outcomes.c.outcome.type)
+    query = sa.select(pairs, made.message_id, moved, made.at)
+    query = query.join(t.attempts, made.run_id == pairs.c.run_id)
+    return query.where(made.state == AttemptState.CONFIRMED)
 
 
-def _moves(pairs: CTE) -> Select[Any]:
-    """Return the moves that a unit of work has made; their run books them when it ends."""
-    outcome = case(
-        *((attempts.c.action == action, literal(one)) for action, one in _MOVED.items()),
-        else_=literal(Outcome.TAKEN),
-    )
-    return (
-        select(
-            pairs,
-            attempts.c.message_id,
-            type_coerce(outcome, outcomes.c.outcome.type),
-            attempts.c.at,
-        )
-        .join(attempts, attempts.c.run_id == pairs.c.run_id)
-        .where(attempts.c.state == AttemptState.CONFIRMED)
-    )
-
-
-def _counted(newest: Subquery) -> Select[Any]:
-    """Return the query that counts the newest news by the outcome in the first run's account."""
-    own = outcomes.alias("own")
-    before: ColumnElement[Any] = func.coalesce(own.c.outcome, _as_settled(newest))
-    open_ones = sorted(Outcome.having(Trait.NEEDS_ATTENTION))
+def _counted(newest: sa.Subquery) -> sa.Select[Any]:
+    """Count the newest news by the outcome in the first run's account."""
+    own = t.outcomes.alias("own")
+    is_own = (own.c.run_id == newest.c.of_run) & (own.c.message_id == newest.c.message_id)
+    before: sa.ColumnElement[Any] = sa.func.coalesce(own.c.outcome, _as_settled(newest))
+    is_open = before.in_(sorted(Outcome.having(Trait.NEEDS_ATTENTION)))
     counted = (
-        select(
-            *(newest.c[name] for name in ("of_run", "run_id", "who", "outcome", "at")),
+        sa.select(
+            *newest.c["of_run", "run_id", "who", "outcome", "at"],
             before.label("before"),
-            case((is_only_dry_run(own), 0), (before.in_(open_ones), 1), else_=0).label("was_open"),
+            sa.case((is_only_dry_run(own), 0), (is_open, 1), else_=0).label("was_open"),
         )
-        .outerjoin(
-            own, and_(own.c.run_id == newest.c.of_run, own.c.message_id == newest.c.message_id)
-        )
+        .outerjoin(own, is_own)
         .subquery("counted")
     )
     kinds = [column for column in counted.c if column.name != "at"]
-    numbers = (func.count().label("messages"), func.max(counted.c.at).label("at"))
-    return select(*kinds, *numbers).group_by(*kinds)
+    numbers = (sa.func.count().label("messages"), sa.func.max(counted.c.at).label("at"))
+    return sa.select(*kinds, *numbers).group_by(*kinds)
 
 
-def _as_settled(newest: Subquery) -> ColumnElement[Any]:
-    """Return the outcome with which a run up to the first one settled the message, or null."""
-    settled_by = runs.alias("settled_by")
+def _as_settled(newest: sa.Subquery) -> sa.ColumnElement[Any]:
+    """Select the outcome with which a run up to the first one settled the message, or null."""
+    settled_by, lot, settled = t.runs.alias("settled_by"), t.settled_lots.c, t.settled_messages.c
     return (
-        select(settled_lots.c.outcome)
-        .join(settled_messages, settled_messages.c.lot_id == settled_lots.c.lot_id)
-        .join(settled_by, settled_by.c.run_id == settled_lots.c.run_id)
+        sa.select(lot.outcome)
+        .join(t.settled_messages, settled.lot_id == lot.lot_id)
+        .join(settled_by, settled_by.c.run_id == lot.run_id)
         .where(
-            settled_messages.c.message_id == newest.c.message_id,
+            settled.message_id == newest.c.message_id,
             settled_by.c.started_at <= newest.c.since,
         )
-        .order_by(settled_lots.c.lot_id.desc())
+        .order_by(lot.lot_id.desc())
         .limit(1)
         .scalar_subquery()
     )

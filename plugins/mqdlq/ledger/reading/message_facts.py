@@ -8,28 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, false, func, or_, select
+import sqlalchemy as sa
 
 from mqdlq.errors import MqDlqError
-from mqdlq.ledger.database import Repository, columns_of, in_parts
-from mqdlq.ledger.messages import has_departed
-from mqdlq.ledger.tables import (
-    Attempt,
-    CopyState,
-    Learned,
-    OutcomeFact,
-    Restoration,
-    TakenSnapshot,
-    attempt_states,
-    learned,
-    messages,
-    outcomes,
-    restoration_states,
-    restorations,
-    run_messages,
-    runs,
-    snapshots,
-)
+from mqdlq.ledger import tables as t
+from mqdlq.ledger.database import Condition, Repository, Row, columns_of, in_parts
+from mqdlq.ledger.messages import has_departed, is_at, known_last
 from mqdlq.model import Outcome, RestorationState
 from mqdlq.reasons import Reason
 
@@ -41,7 +25,6 @@ _HEXADECIMAL: Final = frozenset("0123456789abcdef")
 _NAMED: Final = 4
 """How many keys an error lists."""
 _MOST_MESSAGES: Final = 100
-_NOT_TRIED: Final = (RestorationState.SELECTED, RestorationState.INTENDED)
 _URGENCY: Final = {outcome: place for place, outcome in enumerate(Outcome, start=1)}
 
 
@@ -52,7 +35,7 @@ class MessageKeyError(MqDlqError, ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownSnapshot(TakenSnapshot):
+class KnownSnapshot(t.TakenSnapshot):
     """A snapshot that a run took of a queue."""
 
     handler: str
@@ -88,31 +71,21 @@ UNKNOWN_MESSAGE: Final = MessageState()
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """A run that lists the message; `seen_at` is when its snapshot was taken."""
-
-    message_id: int
-    run_id: str
-    started_by: str
-    dry_run: bool
-    browse_seq: int
-    seen_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class MessageHistory:
     """All facts about the messages of a queue with one key; each list is oldest first.
 
     `places` has by message id how often the message has come back, and its number among equal ones,
-    both from 0. `is_complete` is False if there are more facts of a kind than `MOST`.
+    both from 0. `listings` are rows of runs that list the message, with `message_id`, `run_id`,
+    `started_by`, `dry_run`, `browse_seq` and `seen_at`, when the snapshot of the run was taken.
+    `is_complete` is False if there are more facts of a kind than `MOST`.
     """
 
     places: dict[int, tuple[int, int]]
-    listings: list[Listing]
-    attempts: list[Attempt]
-    outcomes: list[tuple[str, OutcomeFact]]
-    learned: list[Learned]
-    restored: list[tuple[Restoration, CopyState]]
+    listings: list[Row]
+    attempts: list[t.Attempt]
+    outcomes: list[tuple[str, t.OutcomeFact]]
+    learned: list[t.Learned]
+    restored: list[tuple[t.Restoration, t.CopyState]]
     is_complete: bool
 
 
@@ -156,39 +129,34 @@ class KnownMessages(Repository):
         self, digits: str, handlers: Collection[str] | None
     ) -> tuple[int, Sequence[str]]:
         """Return how many keys begin with these digits, and the first of them."""
-        queues = select(runs.c.queue_manager, runs.c.queue).distinct()
-        if handlers is not None:
-            queues = queues.where(runs.c.handler.in_(handlers))
-        # One condition for each queue: SQLite does not search its index for pairs.
-        here = [is_on_queue(*row.values()) for row in self._all(queues)]
-        if not here:
-            return 0, ()
-        fits = or_(*here), *begins(messages.c.message_key, digits)
-        number = self._values(select(func.count(messages.c.message_key.distinct())).where(*fits))
-        query = select(messages.c.message_key).distinct().where(*fits)
-        first = self._values(query.order_by(messages.c.message_key).limit(_NAMED))
-        return int(number[0]), [key.hex() for key in first]
+        is_own = sa.true() if handlers is None else t.runs.c.handler.in_(handlers)
+        key = t.messages.c.message_key
+        fits = (self._on_queues(is_own), *begins(key, digits))
+        number = self._count(sa.select(sa.func.count(key.distinct())).where(*fits))
+        query = sa.select(key).distinct().where(*fits).order_by(key).limit(_NAMED)
+        return number, [key.hex() for key in self._values(query)]
+
+    def _on_queues(self, is_own: Condition) -> Condition:
+        """Return the condition that a message is on a queue of these runs.
+
+        It names each queue: SQLite does not search its index for pairs.
+        """
+        queues = sa.select(*t.runs.c["queue_manager", "queue"]).where(is_own).distinct()
+        return sa.or_(sa.false(), *(is_at(*place) for place in self._rows(queues)))
 
     def snapshots(self, handlers: Iterable[str]) -> list[KnownSnapshot]:
-        """Return the snapshots of these handlers that were not pruned, newest first.
-
-        A snapshot without full rows is left out.
-        """
+        """Return the snapshots of handlers that are there and have full rows, newest first."""
+        taken = t.snapshots.c
         query = (
-            select(
-                *columns_of(snapshots, TakenSnapshot),
-                runs.c.handler,
-                runs.c.queue_manager,
-                runs.c.queue,
+            sa.select(
+                *columns_of(t.snapshots, t.TakenSnapshot),
+                *t.runs.c["handler", "queue_manager", "queue"],
             )
-            .join(runs, runs.c.run_id == snapshots.c.run_id)
-            .where(snapshots.c.messages > snapshots.c.settled, snapshots.c.pruned_at.is_(None))
+            .join(t.runs, t.runs.c.run_id == taken.run_id)
+            .where(taken.messages > taken.settled, taken.pruned_at.is_(None))
         )
-        found = [
-            KnownSnapshot(**row)
-            for some in in_parts(sorted(set(handlers)))
-            for row in self._all(query.where(runs.c.handler.in_(some)))
-        ]
+        rows = self._among(query, t.runs.c.handler, sorted(set(handlers)))
+        found = [KnownSnapshot(**row._asdict()) for row in rows]
         return sorted(found, key=lambda one: (one.taken_at, one.snapshot_id), reverse=True)
 
     def places(self, handler: str, key: bytes, limit: int = 5) -> list[tuple[str, int]]:
@@ -196,20 +164,16 @@ class KnownMessages(Repository):
 
         A run may list a message that has a compact row in its snapshot.
         """
-        # One by one: SQLite does not search its index for the pairs of a subquery.
-        own = runs.c.handler == handler
-        queues = select(runs.c.queue_manager, runs.c.queue).where(own).distinct()
+        own, listed = t.runs.c.handler == handler, t.run_messages.c
         query = (
-            select(snapshots.c.snapshot_id, run_messages.c.browse_seq)
-            .join(run_messages, run_messages.c.message_id == messages.c.message_id)
-            .join(runs, runs.c.run_id == run_messages.c.run_id)
-            .join(snapshots, snapshots.c.run_id == runs.c.run_id)
-            .where(messages.c.message_key == key, own)
-            .where(or_(false(), *(is_on_queue(*row.values()) for row in self._all(queues))))
-            .order_by(snapshots.c.taken_at.desc())
-            .limit(limit)
+            sa.select(t.snapshots.c.snapshot_id, listed.browse_seq)
+            .join(t.run_messages, listed.run_id == t.snapshots.c.run_id)
+            .join(t.messages, t.messages.c.message_id == listed.message_id)
+            .join(t.runs, t.runs.c.run_id == listed.run_id)
+            .where(t.messages.c.message_key == key, own, self._on_queues(own))
+            .order_by(t.snapshots.c.taken_at.desc())
         )
-        return [(row["snapshot_id"], row["browse_seq"]) for row in self._all(query)]
+        return [(snapshot_id, at) for snapshot_id, at in self._rows(query.limit(limit))]
 
     def with_last_outcome(
         self, outcome: Outcome, limit: int
@@ -220,102 +184,90 @@ class KnownMessages(Repository):
         if more than `limit` outcomes are of this kind.
         """
         ids: set[int] = set()
-        for table in (outcomes, learned):
-            some = select(table.c.message_id).where(table.c.outcome == outcome)
-            (number,) = self._values(
-                select(func.count()).select_from(some.limit(limit + 1).subquery())
-            )
-            if number > limit:
+        for table in (t.outcomes, t.learned):
+            some = sa.select(table.c.message_id).where(table.c.outcome == outcome)
+            found = self._values(some.limit(limit + 1))
+            if len(found) > limit:
                 return None
-            ids.update(self._values(some) if number else ())
-        keys: dict[tuple[str, str], set[bytes]] = defaultdict(set)
-        columns = (messages.c.queue_manager, messages.c.queue, messages.c.message_key)
-        for part in in_parts(sorted(ids)):
-            for row in self._all(select(*columns).where(messages.c.message_id.in_(part))):
-                keys[row["queue_manager"], row["queue"]].add(row["message_key"])
+            ids.update(found)
+        keys = defaultdict[tuple[str, str], set[bytes]](set)
+        query = sa.select(*t.messages.c["queue_manager", "queue", "message_key"])
+        for *place, key in self._among(query, t.messages.c.message_id, sorted(ids)):
+            keys[place[0], place[1]].add(key)
         return dict(keys)
 
     def states(
         self, queue_manager: str, queue: str, keys: Collection[bytes]
     ) -> dict[bytes, MessageState]:
         """Return by key the state of messages of a queue, without keys that no run has listed."""
-        latest: dict[bytes, dict[int, Any]] = defaultdict(dict)
-        found = select(messages, has_departed(messages.c.message_id).label("departed"))
-        found = found.where(is_on_queue(queue_manager, queue)).order_by(messages.c.residence)
-        for some in in_parts(sorted(set(keys))):
-            for row in self._all(found.where(messages.c.message_key.in_(some))):
-                latest[row["message_key"]][row["occurrence"]] = row
-        ids = [row["message_id"] for rows in latest.values() for row in rows.values()]
+        latest = defaultdict[bytes, dict[int, Row]](dict)
+        found = sa.select(t.messages, has_departed(t.messages.c.message_id).label("departed"))
+        found = found.where(is_at(queue_manager, queue)).order_by(t.messages.c.residence)
+        for row in self._among(found, t.messages.c.message_key, sorted(set(keys))):
+            latest[row.message_key][row.occurrence] = row
+        ids = [row.message_id for rows in latest.values() for row in rows.values()]
         ends = {
-            row["message_id"]: row
-            for some in in_parts(ids)
-            for row in self._all(_last_outcomes(some))
+            row.message_id: row for some in in_parts(ids) for row in self._rows(_last_ends(some))
         }
         return {key: _state_of(list(rows.values()), ends) for key, rows in latest.items()}
 
     def history(self, handler: str, queue_manager: str, queue: str, key: bytes) -> MessageHistory:
         """Return the history of the messages of a queue that have this key, in a handler's runs."""
+        message = t.messages.c
         query = (
-            select(messages.c.message_id, messages.c.residence, messages.c.occurrence)
-            .where(is_on_queue(queue_manager, queue), messages.c.message_key == key)
-            .order_by(messages.c.residence.desc(), messages.c.occurrence)
+            sa.select(message.message_id, message.residence, message.occurrence)
+            .where(is_at(queue_manager, queue), message.message_key == key)
+            .order_by(message.residence.desc(), message.occurrence)
             .limit(_MOST_MESSAGES)
         )
-        places = {
-            row["message_id"]: (row["residence"], row["occurrence"]) for row in self._all(query)
-        }
+        places = {one: (residence, number) for one, residence, number in self._rows(query)}
 
-        def newest(query: Any, table: Any, order: str) -> list[dict[str, Any]]:
+        def newest(table: sa.Table, order: str, query: sa.Select[Any] | None = None) -> list[Row]:
             """Return the newest rows about these messages, oldest first."""
-            own = select(runs.c.run_id).where(runs.c.handler == handler)
-            query = query.where(table.c.message_id.in_(places), table.c.run_id.in_(own))
-            column = query.selected_columns[order]
-            rows = self._all(query.order_by(column.desc()).limit(MOST))
-            return [dict(row) for row in reversed(rows)]
+            own = sa.select(t.runs.c.run_id).where(t.runs.c.handler == handler)
+            rows = sa.select(table) if query is None else query
+            column = rows.selected_columns[order]
+            rows = rows.where(table.c.message_id.in_(places), table.c.run_id.in_(own))
+            return [*reversed(self._rows(rows.order_by(column.desc()).limit(MOST)))]
 
-        listings = newest(_LISTINGS, run_messages, "seen_at")
-        attempts = newest(select(attempt_states), attempt_states, "seq")
-        ends = newest(select(outcomes), outcomes, "at")
-        news = newest(select(learned), learned, "at")
-        copies = newest(_COPIES, restoration_states, "seq")
-        ids = {one["restoration_id"] for one in copies}
-        query = select(restorations).where(restorations.c.restoration_id.in_(ids))
-        restored = {row["restoration_id"]: Restoration(**row) for row in self._all(query)}
-        for row in (*attempts, *copies):
-            del row["seq"]
+        listings = newest(t.run_messages, "seen_at", _LISTINGS)
+        attempts = newest(t.attempt_states, "seq")
+        ends, news = newest(t.outcomes, "at"), newest(t.learned, "at")
+        copies = newest(t.restoration_states, "seq", _COPIES)
+        ids = {one.restoration_id for one in copies}
+        meant = sa.select(t.restorations).where(t.restorations.c.restoration_id.in_(ids))
+        restored = {one.restoration_id: one for one in self._list(t.Restoration, meant)}
         kinds = (listings, attempts, ends, news, copies)
         return MessageHistory(
             places,
-            [Listing(**row) for row in listings],
-            [Attempt(message_key=key, **row) for row in attempts],
-            [(row.pop("run_id"), OutcomeFact(**row)) for row in ends],
-            [Learned(**row) for row in news],
-            [(restored[row.pop("restoration_id")], CopyState(**row)) for row in copies],
+            listings,
+            [_record(t.Attempt, row, message_key=key) for row in attempts],
+            [(row.run_id, _record(t.OutcomeFact, row)) for row in ends],
+            [_record(t.Learned, row) for row in news],
+            [(restored[row.restoration_id], _record(t.CopyState, row)) for row in copies],
             is_complete=len(places) < _MOST_MESSAGES and all(len(one) < MOST for one in kinds),
         )
 
 
+def _record(kind: Any, row: Row, **more: Any) -> Any:
+    values = row._asdict() | more
+    return kind(**{name: values[name] for name in kind.__match_args__})
+
+
 _LISTINGS: Final = (
-    select(
-        run_messages.c.message_id,
-        run_messages.c.run_id,
-        runs.c.started_by,
-        runs.c.dry_run,
-        run_messages.c.browse_seq,
-        snapshots.c.taken_at.label("seen_at"),
+    sa.select(
+        *(t.run_messages.c.message_id, t.run_messages.c.run_id, t.runs.c.started_by),
+        *(t.runs.c.dry_run, t.run_messages.c.browse_seq, t.snapshots.c.taken_at.label("seen_at")),
     )
-    .join(runs, runs.c.run_id == run_messages.c.run_id)
-    .join(snapshots, snapshots.c.run_id == run_messages.c.run_id)
+    .join(t.runs, t.runs.c.run_id == t.run_messages.c.run_id)
+    .join(t.snapshots, t.snapshots.c.run_id == t.run_messages.c.run_id)
 )
-_COPIES: Final = select(restoration_states).where(restoration_states.c.state.not_in(_NOT_TRIED))
+_COPIES: Final = sa.select(t.restoration_states).where(
+    t.restoration_states.c.state.not_in((RestorationState.SELECTED, RestorationState.INTENDED))
+)
 
 
-def is_on_queue(queue_manager: str, queue: str) -> ColumnElement[bool]:
-    """Return the condition that a message is on this queue; an index begins with both."""
-    return (messages.c.queue_manager == queue_manager) & (messages.c.queue == queue)
-
-
-def begins(column: ColumnElement[bytes], digits: str) -> list[ColumnElement[bool]]:
+def begins(column: sa.ColumnElement[bytes], digits: str) -> list[Condition]:
     """Return the conditions that a key begins with these hexadecimal digits."""
     first = bytes.fromhex(digits.ljust(KEY_DIGITS, "0"))
     last = bytes.fromhex(digits.ljust(KEY_DIGITS, "f"))
@@ -333,44 +285,27 @@ def ambiguous(digits: str, first: Sequence[str], number: int) -> MessageKeyError
     )
 
 
-def _last_outcomes(message_ids: Collection[int]) -> Select[Any]:
-    """Return the query for the last outcome of each message, as learned later if it was."""
-    place = func.row_number().over(
-        partition_by=outcomes.c.message_id,
-        order_by=(outcomes.c.at.desc(), outcomes.c.run_id.desc()),
+def _last_ends(message_ids: Collection[int]) -> sa.Select[Any]:
+    """Select the last outcome of each message, as learned later if it was."""
+    booked = t.outcomes.c
+    place = sa.func.row_number().over(
+        partition_by=booked.message_id, order_by=(booked.at.desc(), booked.run_id.desc())
     )
     ranked = (
-        select(
-            outcomes.c.message_id,
-            outcomes.c.run_id,
-            outcomes.c.why,
-            func.coalesce(learned.c.outcome, outcomes.c.outcome).label("outcome"),
-            func.coalesce(learned.c.at, outcomes.c.at).label("at"),
-            place.label("place"),
-        )
-        .outerjoin(
-            learned,
-            (learned.c.of_run == outcomes.c.run_id)
-            & (learned.c.message_id == outcomes.c.message_id),
-        )
-        .where(outcomes.c.message_id.in_(message_ids))
+        sa.select(*booked["message_id", "run_id", "why"], place.label("place"))
+        .add_columns(*(column.label(name) for name, column in known_last().items()))
+        .outerjoin(t.learned, t.IS_LEARNED)
+        .where(booked.message_id.in_(message_ids))
         .subquery()
     )
-    return select(ranked).where(ranked.c.place == 1)
+    return sa.select(ranked).where(ranked.c.place == 1)
 
 
-def _state_of(rows: list[Any], ends: dict[int, Any]) -> MessageState:
-    here = [row for row in rows if not row["departed"]] or rows
-    most = max(
-        (ends[row["message_id"]] for row in here if row["message_id"] in ends),
-        key=lambda end: _URGENCY[end["outcome"]],
-        default=None,
-    )
-    return MessageState(
-        outcome=most and most["outcome"],
-        run_id=most["run_id"] if most else "",
-        why=most and most["why"],
-        at=most and most["at"],
-        has_departed=all(row["departed"] for row in rows),
-        occurrences=len(rows),
-    )
+def _state_of(rows: list[Row], ends: dict[int, Row]) -> MessageState:
+    here = [row for row in rows if not row.departed] or rows
+    known = [ends[row.message_id] for row in here if row.message_id in ends]
+    most = max(known, key=lambda end: _URGENCY[end.outcome], default=None)
+    has_departed, number = all(row.departed for row in rows), len(rows)
+    if most is None:
+        return MessageState(has_departed=has_departed, occurrences=number)
+    return MessageState(most.outcome, most.run_id, most.why, most.at, has_departed, number)

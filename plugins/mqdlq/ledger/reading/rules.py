@@ -6,21 +6,13 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select
+import sqlalchemy as sa
 
-from mqdlq.ledger.database import Repository, in_parts
-from mqdlq.ledger.tables import (
-    attempts,
-    pruned_outcomes,
-    pruned_runs,
-    runs,
-    snapshots,
-    verdict_outcomes,
-    verdicts,
-)
-from mqdlq.model import GIVEN_ACTION, AttemptState, Outcome
+from mqdlq.ledger import tables as t
+from mqdlq.ledger.database import Condition, Repository, Row, is_last, total
+from mqdlq.model import GIVEN_ACTION, AttemptState
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +31,6 @@ class TablePeriod:
     runs: int
 
 
-class RuleUse(NamedTuple):
-    """How many messages a rule brought to an outcome in one run; rule 0 stands for no rule."""
-
-    run_id: str
-    started_at: datetime
-    rule: int
-    outcome: Outcome
-    messages: int
-
-
 class RulesInUse(Repository):
     """The rules tables that runs of a handler read, and the use of their rules.
 
@@ -57,148 +39,111 @@ class RulesInUse(Repository):
 
     def periods(self, handler: str, limit: int = 200) -> list[TablePeriod]:
         """Return the periods of a handler's tables, the newest first, at most `limit`."""
-        order = [runs.c.started_at, runs.c.run_id]
-        before = func.lag(runs.c.rules_digest).over(order_by=order)
-        numbered = (
-            select(
-                *_named("run_id", "rules_digest", "rules_source", "started_at"),
-                before.label("before"),
-            )
-            .where(*_of(handler))
-            .subquery("numbered")
-        )
-        is_change = numbered.c.before.is_(None) | (numbered.c.before != numbered.c.rules_digest)
-        changes = self._all(
-            select(numbered).where(is_change).order_by(numbered.c.started_at, numbered.c.run_id)
-        )
+        order = [t.runs.c.started_at, t.runs.c.run_id]
+        before = sa.func.lag(t.runs.c.rules_digest).over(order_by=order).label("before")
+        names = ("rules_digest", "rules_source", "run_id", "started_at")
+        numbered = sa.select(*t.runs.c[names], before).where(_of(handler)).subquery("numbered")
+        one = numbered.c
+        is_change = one.before.is_(None) | (one.before != one.rules_digest)
+        changes = sa.select(*(one[name] for name in names)).where(is_change)
+        newest = changes.order_by(one.started_at.desc(), one.run_id.desc()).limit(limit)
         found: list[TablePeriod] = []
         until: datetime | None = None
-        for row in reversed(changes[-limit:]):
-            last = self._last_run(handler, row["started_at"], until)
-            found.append(
-                TablePeriod(
-                    rules_digest=row["rules_digest"],
-                    rules_source=row["rules_source"],
-                    first_run=row["run_id"],
-                    first_at=row["started_at"],
-                    **last,
-                )
+        for row in self._rows(newest):
+            is_within = _of(handler) & (t.runs.c.started_at >= row.started_at)
+            if until is not None:
+                is_within &= t.runs.c.started_at < until
+            last = sa.select(t.runs.c.run_id, t.runs.c.started_at).where(is_within)
+            (last_run, last_at), *_ = self._rows(
+                last.order_by(*(column.desc() for column in order)).limit(1)
             )
-            until = row["started_at"]
+            number = self._count(sa.select(sa.func.count()).where(is_within))
+            digest, source, first_run, first_at = row
+            ends = (first_run, last_run, first_at, last_at)
+            found.append(TablePeriod(digest, source, *ends, number))
+            until = row.started_at
         return found
 
     def newest_run(self, handler: str, rules_digest: str = "") -> str:
         """Return the last run of a handler that read a table, or this table; "" if none did."""
-        query = select(runs.c.run_id).where(*_of(handler, rules_digest))
-        return next(iter(self._values(query.order_by(runs.c.started_at.desc()).limit(1))), "")
+        query = sa.select(t.runs.c.run_id).where(_of(handler, rules_digest))
+        return str(self._value(query.order_by(t.runs.c.started_at.desc())) or "")
 
     def counted(self, handler: str, rules_digest: str) -> dict[str, Any]:
-        """Return how many runs read a table, and what is known of them.
+        """Return how many runs read a table, and how many messages their snapshots have.
 
         The `counted` runs have a report; those `without_report` have none, so that their rules are
         not counted. `messages` are those of the snapshots of the counted runs, the first of which
         started at `first_at`, the last at `last_at`; None without such a run.
         """
-        reported = select(verdicts.c.run_id)
-        has_report = runs.c.run_id.in_(reported)
-        query = select(
-            func.count().filter(has_report).label("counted"),
-            func.count().filter(~has_report).label("without_report"),
-            func.coalesce(func.sum(snapshots.c.messages).filter(has_report), 0).label("messages"),
-            func.min(runs.c.started_at).filter(has_report).label("first_at"),
-            func.max(runs.c.started_at).filter(has_report).label("last_at"),
-        ).outerjoin_from(runs, snapshots, snapshots.c.run_id == runs.c.run_id)
-        row = self._all(query.where(*_of(handler, rules_digest)))[0]
-        return {**row, "messages": int(row["messages"])}
-
-    def uses(self, handler: str, rules_digest: str) -> list[RuleUse]:
-        """Return what the rules of a table did in each run, as the last reports counted it.
-
-        Pruned runs are included. The oldest run comes first.
-        """
-        last = select(func.max(verdicts.c.seq)).group_by(verdicts.c.run_id)
-        number = func.sum(verdict_outcomes.c.messages).label("messages")
-        kinds = (verdict_outcomes.c.rule, verdict_outcomes.c.outcome)
-        query = (
-            select(runs.c.run_id, runs.c.started_at, *kinds, number)
-            .join(runs, runs.c.run_id == verdict_outcomes.c.run_id)
-            .where(verdict_outcomes.c.verdict_seq.in_(last), *_of(handler, rules_digest))
-            .group_by(runs.c.run_id, runs.c.started_at, *kinds)
+        has_report = t.runs.c.run_id.in_(sa.select(t.verdicts.c.run_id))
+        messages = sa.case((has_report, t.snapshots.c.messages))
+        numbers: tuple[Any, ...] = (
+            sa.func.count().filter(has_report).label("counted"),
+            sa.func.count().filter(~has_report).label("without_report"),
+            total(messages).label("messages"),
+            sa.func.min(t.runs.c.started_at).filter(has_report).label("first_at"),
+            sa.func.max(t.runs.c.started_at).filter(has_report).label("last_at"),
         )
-        found = [_use(row) for row in self._all(query)] + self._of_pruned(handler, rules_digest)
+        query = sa.select(*numbers).outerjoin_from(
+            t.runs, t.snapshots, t.snapshots.c.run_id == t.runs.c.run_id
+        )
+        return self._rows(query.where(_of(handler, rules_digest)))[0]._asdict()
+
+    def uses(self, handler: str, rules_digest: str) -> list[Row]:
+        """Return what rules did in each run, pruned or not, as last reported; oldest first.
+
+        A row has `run_id`, `started_at`, `rule` (0 for no rule), `outcome` and `messages`.
+        """
+        reported = (
+            _uses(t.runs, t.verdict_outcomes)
+            .join(t.verdicts, t.verdicts.c.seq == t.verdict_outcomes.c.verdict_seq)
+            .where(_of(handler, rules_digest), is_last(t.verdicts, "run_id"))
+        )
+        gone = t.pruned_runs.c
+        pruned = _uses(t.pruned_runs, t.pruned_outcomes).where(
+            gone.handler == handler,
+            gone.rules_digest == rules_digest,
+            gone.run_id.not_in(sa.select(t.runs.c.run_id)),
+        )
+        found = [*self._rows(reported), *self._rows(pruned)]
         return sorted(found, key=lambda use: (use.started_at, use.run_id, use.rule))
 
     def newest_runs(self, handler: str, rules_digest: str, most_messages: int) -> list[str]:
-        """Return the newest runs with a table whose snapshots have at most so many messages.
-
-        There is always at least one, if any run took a snapshot.
-        """
+        """Return the newest runs with a table and at most so many messages, at least one if any."""
         query = (
-            select(runs.c.run_id, snapshots.c.messages)
-            .join(snapshots, snapshots.c.run_id == runs.c.run_id)
-            .where(*_of(handler, rules_digest))
-            .order_by(runs.c.started_at.desc())
+            sa.select(t.runs.c.run_id, t.snapshots.c.messages)
+            .join(t.snapshots, t.snapshots.c.run_id == t.runs.c.run_id)
+            .where(_of(handler, rules_digest))
+            .order_by(t.runs.c.started_at.desc())
             .limit(1000)
         )
         chosen: list[str] = []
-        for row in self._all(query):
-            most_messages -= row["messages"]
+        for run_id, messages in self._rows(query):
+            most_messages -= messages
             if most_messages < 0 and chosen:
                 break
-            chosen.append(row["run_id"])
+            chosen.append(run_id)
         return chosen
 
     def attempts(self, run_ids: Collection[str]) -> Counter[tuple[int, AttemptState, int]]:
         """Count the attempts in these runs that succeeded or failed: by rule, state and reason."""
-        kinds = (attempts.c.rule, attempts.c.state, attempts.c.mqrc)
-        ended = attempts.c.state.in_((AttemptState.CONFIRMED, AttemptState.FAILED))
-        query = select(*kinds, func.count().label("number")).where(ended).group_by(*kinds)
+        made = t.attempts.c
+        kinds = made["rule", "state", "mqrc"]
+        ended = made.state.in_((AttemptState.CONFIRMED, AttemptState.FAILED))
+        query = sa.select(*kinds, sa.func.count()).where(ended).group_by(*kinds)
         found: Counter[tuple[int, AttemptState, int]] = Counter()
-        for some in in_parts(run_ids):
-            for row in self._all(query.where(attempts.c.run_id.in_(some))):
-                found[row["rule"], row["state"], row["mqrc"]] += int(row["number"])
+        for rule, state, reason, number in self._among(query, made.run_id, run_ids):
+            found[rule, state, reason] += number
         return found
 
-    def _last_run(self, handler: str, since: datetime, until: datetime | None) -> dict[str, Any]:
-        within = [*_of(handler), runs.c.started_at >= since]
-        if until is not None:
-            within.append(runs.c.started_at < until)
-        query = select(runs.c.run_id, runs.c.started_at).where(*within)
-        newest = self._all(query.order_by(runs.c.started_at.desc(), runs.c.run_id.desc()).limit(1))
-        number = next(iter(self._values(select(func.count()).where(*within))))
-        return {
-            "last_run": newest[0]["run_id"],
-            "last_at": newest[0]["started_at"],
-            "runs": int(number),
-        }
 
-    def _of_pruned(self, handler: str, rules_digest: str) -> list[RuleUse]:
-        number = func.sum(pruned_outcomes.c.messages).label("messages")
-        kinds = (pruned_outcomes.c.rule, pruned_outcomes.c.outcome)
-        own = (pruned_runs.c.run_id, pruned_runs.c.started_at)
-        query: Select[Any] = (
-            select(*own, *kinds, number)
-            .join(pruned_runs, pruned_runs.c.run_id == pruned_outcomes.c.run_id)
-            .where(
-                pruned_runs.c.handler == handler,
-                pruned_runs.c.rules_digest == rules_digest,
-                pruned_runs.c.run_id.not_in(select(runs.c.run_id)),
-            )
-            .group_by(*own, *kinds)
-        )
-        return [_use(row) for row in self._all(query)]
+def _uses(runs: sa.Table, outcomes: sa.Table) -> sa.Select[Any]:
+    kinds = (*runs.c["run_id", "started_at"], *outcomes.c["rule", "outcome"])
+    query = sa.select(*kinds, total(outcomes.c.messages).label("messages")).group_by(*kinds)
+    return query.join_from(outcomes, runs, runs.c.run_id == outcomes.c.run_id)
 
 
-def _use(row: Any) -> RuleUse:
-    return RuleUse._make(row[name] for name in RuleUse._fields)._replace(
-        messages=int(row["messages"])  # a sum is a Decimal in PostgreSQL
-    )
-
-
-def _named(*names: str) -> list[ColumnElement[Any]]:
-    return [runs.c[name] for name in names]
-
-
-def _of(handler: str, rules_digest: str = "") -> list[ColumnElement[bool]]:
-    conditions = [runs.c.handler == handler, runs.c.rules_source != GIVEN_ACTION]
-    return [*conditions, runs.c.rules_digest == rules_digest] if rules_digest else conditions
+def _of(handler: str, rules_digest: str = "") -> Condition:
+    is_own = (t.runs.c.handler == handler) & (t.runs.c.rules_source != GIVEN_ACTION)
+    return is_own & (t.runs.c.rules_digest == rules_digest) if rules_digest else is_own

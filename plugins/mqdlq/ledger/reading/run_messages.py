@@ -7,23 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, select
+import sqlalchemy as sa
 
-from mqdlq.ledger.database import Repository, columns_of, in_parts
-from mqdlq.ledger.messages import Listed, is_only_dry_run
+from mqdlq.ledger import tables as t
+from mqdlq.ledger.database import Condition, Repository, columns_of, in_parts
+from mqdlq.ledger.messages import LISTED, OUTCOME_OF_LISTED, Listed, is_only_dry_run, listed
 from mqdlq.ledger.reading.message_facts import begins
-from mqdlq.ledger.tables import (
-    Decision,
-    Ending,
-    OutcomeFact,
-    attempts,
-    learned,
-    messages,
-    outcomes,
-    run_messages,
-)
 from mqdlq.model import AttemptState, Outcome
 
 
@@ -47,7 +37,7 @@ class OutcomeFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptCount(Decision):
+class AttemptCount(t.Decision):
     """Attempts of a rule on a target that came to the same state at about the same time."""
 
     state: AttemptState
@@ -66,7 +56,7 @@ class RunCounts:
     last outcome.
     """
 
-    booked: Counter[Ending]
+    booked: Counter[t.Ending]
     only_dry_run: Counter[str]
     known_since: Counter[Outcome]
     listed: int
@@ -88,57 +78,43 @@ class RunMessages(Repository):
     """The messages of one run: counted, selected, and described some at a time."""
 
     def counts(self, run_id: str) -> RunCounts:
-        kinds = columns_of(outcomes, Ending)
-        is_dry = is_only_dry_run(outcomes)
-        own = outcomes.c.run_id == run_id
-        numbers = (func.count().label("number"), func.max(outcomes.c.at).label("last_at"))
-        query = select(*kinds, is_dry.label("is_dry"), *numbers).where(own)
-        booked: Counter[Ending] = Counter()
+        kinds = columns_of(t.outcomes, t.Ending)
+        own, number = t.outcomes.c.run_id == run_id, sa.func.count()
+        is_dry = is_only_dry_run(t.outcomes)
+        query = sa.select(is_dry, number, sa.func.max(t.outcomes.c.at), *kinds).where(own)
+        booked: Counter[t.Ending] = Counter()
         dry: Counter[str] = Counter()
-        last_at: datetime | None = None
-        for row in self._all(query.group_by(*kinds, is_dry)):
-            last_at = max(last_at or row["last_at"], row["last_at"])
-            booked[Ending(*(row[kind.name] for kind in kinds))] += row["number"]
-            if row["is_dry"]:
-                dry[row["action"]] += row["number"]
-        corrected = (
-            select(outcomes.c.outcome, func.count().label("number"))
-            .join(
-                learned,
-                and_(
-                    learned.c.of_run == outcomes.c.run_id,
-                    learned.c.message_id == outcomes.c.message_id,
-                ),
-            )
-            .where(own)
-            .group_by(outcomes.c.outcome)
-        )
-        known = Counter({row["outcome"]: int(row["number"]) for row in self._all(corrected)})
-        listed = select(func.count()).where(run_messages.c.run_id == run_id)
-        return RunCounts(booked, dry, known, int(next(iter(self._values(listed)))), last_at)
+        moments: list[datetime] = []
+        for was_dry, found, at, *ending in self._rows(query.group_by(is_dry, *kinds)):
+            how = t.Ending(*ending)
+            booked[how] += found
+            moments.append(at)
+            if was_dry:
+                dry[how.action] += found
+        corrected = sa.select(t.outcomes.c.outcome, number).join(t.learned, t.IS_LEARNED).where(own)
+        known = Counter(self._map(corrected.group_by(t.outcomes.c.outcome)))
+        planned = self._count(sa.select(number).where(t.run_messages.c.run_id == run_id))
+        return RunCounts(booked, dry, known, planned, max(moments, default=None))
 
     def unbooked(self, run_id: str) -> array[int]:
         return self.select(run_id, OutcomeFilter(is_unbooked=True))
 
     def select(self, run_id: str, chosen: OutcomeFilter) -> array[int]:
-        """Return the browse_seqs of the listed messages that a filter selects, in order.
-
-        Eight bytes are in memory for each.
-        """
-        query = select(run_messages.c.browse_seq).where(run_messages.c.run_id == run_id)
-        query = query.outerjoin(outcomes, _OUTCOME_OF_LISTED)
-        conditions: list[ColumnElement[bool]] = []
+        """Return the browse_seqs that a filter selects, in order, eight bytes for each."""
+        query = sa.select(t.run_messages.c.browse_seq).where(t.run_messages.c.run_id == run_id)
+        query = query.outerjoin(t.outcomes, OUTCOME_OF_LISTED)
+        conditions: list[Condition] = []
         if chosen.is_unbooked:
-            conditions.append(outcomes.c.outcome.is_(None))
+            conditions.append(t.outcomes.c.outcome.is_(None))
         if chosen.outcome is not None:
-            conditions.append(outcomes.c.outcome == chosen.outcome)
+            conditions.append(t.outcomes.c.outcome == chosen.outcome)
         if chosen.rule is not None:
-            conditions.append(outcomes.c.rule == chosen.rule)
+            conditions.append(t.outcomes.c.rule == chosen.rule)
         if chosen.key:
-            query = query.join(messages, messages.c.message_id == run_messages.c.message_id)
-            conditions += begins(messages.c.message_key, chosen.key)
+            query = query.join(t.messages, t.messages.c.message_id == t.run_messages.c.message_id)
+            conditions += begins(t.messages.c.message_key, chosen.key)
         found: array[int] = array("q")
-        with self._stream(query.where(*conditions).order_by(run_messages.c.browse_seq)) as rows:
+        with self._stream(query.where(*conditions).order_by(t.run_messages.c.browse_seq)) as rows:
             for part in rows.scalars().partitions():
                 found.extend(part)
         return found
@@ -146,74 +122,44 @@ class RunMessages(Repository):
     def described(
         self, run_id: str, browse_seqs: Iterable[int]
     ) -> Iterator[tuple[bytes, Listed, int]]:
-        """Yield key, listing and number of attempts of these messages, in browse order.
-
-        The browse_seqs are in order. Some hundreds are in memory at a time.
-        """
-        made = (
-            select(func.count(func.distinct(attempts.c.unit)))
-            .where(
-                attempts.c.run_id == run_messages.c.run_id,
-                attempts.c.message_id == run_messages.c.message_id,
-            )
-            .scalar_subquery()
+        """Yield key, listing and number of attempts of messages, in browse order."""
+        own, made = t.run_messages.c, t.attempts.c
+        tries = sa.select(sa.func.count(made.unit.distinct())).where(
+            made.run_id == own.run_id, made.message_id == own.message_id
         )
         query = (
-            select(
-                messages.c.message_key,
-                made.label("made"),
-                run_messages.c.browse_seq,
-                run_messages.c.message_id,
-                *columns_of(outcomes, OutcomeFact),
-            )
-            .join(messages, messages.c.message_id == run_messages.c.message_id)
-            .outerjoin(outcomes, _OUTCOME_OF_LISTED)
-            .where(run_messages.c.run_id == run_id)
-            .order_by(run_messages.c.browse_seq)
+            LISTED.join(t.messages, t.messages.c.message_id == own.message_id)
+            .add_columns(t.messages.c.message_key, tries.scalar_subquery())
+            .where(own.run_id == run_id)
         )
         for some in in_parts(browse_seqs):
-            conditions: list[ColumnElement[bool]] = [
-                run_messages.c.browse_seq.between(some[0], some[-1]),
-                run_messages.c.browse_seq.in_(some),
-            ]
-            for row in self._all(query.where(*conditions)):
-                values: list[Any] = list(row.values())
-                key, number, browse_seq, message_id, *ended = values
-                fact = OutcomeFact(*ended) if ended[0] is not None else None
-                yield key, Listed(browse_seq, message_id, fact), number
+            is_meant = own.browse_seq.between(some[0], some[-1]) & own.browse_seq.in_(some)
+            for *row, key, number in self._rows(query.where(is_meant)):
+                yield key, listed(*row), number
 
     def count_tried(self, run_id: str, rule: int, target_q: str, target_q_mgr: str) -> int:
         """Count the messages of a run on which a rule was tried with a target."""
-        query = select(func.count(func.distinct(attempts.c.message_id))).where(
-            attempts.c.run_id == run_id,
-            attempts.c.rule == rule,
-            attempts.c.target_q == target_q,
-            attempts.c.target_q_mgr == target_q_mgr,
-        )
-        return int(next(iter(self._values(query))))
+        made = t.attempts.c
+        is_on_target = (made.target_q == target_q) & (made.target_q_mgr == target_q_mgr)
+        query = sa.select(sa.func.count(made.message_id.distinct()))
+        return self._count(query.where(made.run_id == run_id, made.rule == rule, is_on_target))
 
     def tried(self, run_id: str) -> list[AttemptCount]:
-        other = attempts.alias()
+        made, other = t.attempts.c, t.attempts.alias()
         open_states = (AttemptState.INTENDED, AttemptState.UNKNOWN)
-        is_superseded = select(other.c.seq).where(
-            other.c.message_id == attempts.c.message_id,
-            other.c.unit == attempts.c.unit,
+        is_superseded = sa.exists().where(
+            other.c.message_id == made.message_id,
+            other.c.unit == made.unit,
             # A process that was frozen may record "unknown" after another one has settled it.
-            (other.c.seq > attempts.c.seq) | other.c.state.not_in(open_states),
+            (other.c.seq > made.seq) | other.c.state.not_in(open_states),
         )
-        may_change = attempts.c.state.in_(open_states)
-        names = ("rule", "action", "target_q", "target_q_mgr", "state", "mqrc", "at")
-        kinds = [attempts.c[name] for name in names]
-        query = select(*kinds, func.count().label("attempts")).group_by(*kinds)
-        found: list[AttemptCount] = []
+        may_change = made.state.in_(open_states)
+        kinds = made["rule", "action", "target_q", "target_q_mgr", "state", "mqrc", "at"]
+        query = sa.select(*kinds, sa.func.count()).group_by(*kinds).where(made.run_id == run_id)
         # Only an open attempt can have a later state. To look for one takes longer than to count.
-        for condition in (~may_change, may_change & ~is_superseded.exists()):
-            with self._stream(query.where(attempts.c.run_id == run_id, condition)) as rows:
-                found += [AttemptCount(*row) for row in rows]
+        found = [
+            AttemptCount(*row)
+            for condition in (~may_change, may_change & ~is_superseded)
+            for row in self._rows(query.where(condition))
+        ]
         return sorted(found, key=lambda one: (one.rule, one.target_q, one.target_q_mgr, one.at))
-
-
-_OUTCOME_OF_LISTED = and_(
-    outcomes.c.run_id == run_messages.c.run_id,
-    outcomes.c.message_id == run_messages.c.message_id,
-)

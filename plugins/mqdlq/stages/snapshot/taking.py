@@ -20,7 +20,7 @@ from mqdlq.errors import HandlerError, LakeError
 from mqdlq.headers import message_key
 from mqdlq.lake.schema import SETTLED
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.snapshots import SettledLot
+from mqdlq.ledger.database import Row
 from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.mqi.browse import BrowseCursor
@@ -223,12 +223,8 @@ class _SnapshotBrowse:
         """Return compact rows; `lots` are positions in the lots of the index."""
         known = self._known.lots
         chosen = pa.array(lots)
-        endings = [lot.settled for lot in known]
-        names = ("outcome", "rule", "action", "target_q", "target_q_mgr")
-        of_lots: dict[str, list[Any]] = {
-            "snapshot_id": [lot.snapshot_id for lot in known],
-            **{name: [getattr(one, name) for one in endings] for name in names},
-        }
+        names = ("snapshot_id", "outcome", "rule", "action", "target_q", "target_q_mgr")
+        of_lots = {name: [getattr(lot, name) for lot in known] for name in names}
         joined = b"".join([sighted.browsed.descriptor[_EXPIRY] for sighted in settled])
         columns: dict[str, Any] = {
             "browse_seq": [sighted.browse_seq for sighted in settled],
@@ -433,7 +429,7 @@ class _SettledMessages:
     def __init__(self, run: Run, options: SnapshotOptions, ledger: Ledger, lake_root: str) -> None:
         self._run, self._ledger, self._lake_root = run, ledger, lake_root
         self._options = options
-        self.lots: list[SettledLot] = []
+        self.lots: list[Row] = []
         self._sort_entries(np.empty(0, _ENTRY))
 
     def load(self, now: datetime) -> str:
@@ -496,7 +492,7 @@ class _SettledMessages:
     def _read_entries(self) -> Iterator[npt.NDArray[Any]]:
         named = self._run.named  # a run for named messages reads these in full
         for number, lot in enumerate(self.lots):
-            for settled in self._ledger.settled.of_lot(lot):
+            for settled in self._ledger.settled.of_lot(lot.lot_id):
                 messages = [one for one in settled if one.message_key not in named]
                 if not messages:
                     continue

@@ -11,8 +11,7 @@ from mqdlq.controls.loops.control import find_returns
 from mqdlq.controls.loops.round_trips import find_round_trips, return_in_words
 from mqdlq.controls.work import WorkList
 from mqdlq.headers import IDENTITY_PREFIX
-from mqdlq.ledger.controls import Departure
-from mqdlq.ledger.retention import erase_run
+from mqdlq.ledger.database import Row
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.reading.report.building import read_report
@@ -30,7 +29,7 @@ TO_PARKED: dict[str, Any] = {"loops": {"limit": 1, "then": {"forward": "PARKED"}
 TWICE: dict[str, Any] = {"loops": {"limit": 2}}
 
 
-def find_departures(world: World) -> list[Departure | None]:
+def find_departures(world: World) -> list[Row | None]:
     """Browse the queue as a run that recognises messages; return where each was before."""
     with world.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
         cursor = BrowseCursor(queue_manager, queue, "DLQ", IDENTITY_PREFIX)
@@ -329,7 +328,7 @@ def test_a_pruned_run_takes_the_identities_of_its_messages_with_it(world: World)
     world.handle(RETRY, **ONCE)
     send_back(world)
 
-    erase_run(world.ledger.engine, "run-1")
+    world.ledger.prunes.erase("run-1")
 
     assert world.ledger.identities.of_run("run-1") == {}
     assert find_departures(world) == [None]

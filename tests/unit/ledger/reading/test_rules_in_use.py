@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.reading.rules import RuleUse, TablePeriod
+from mqdlq.ledger.reading.rules import TablePeriod
 from mqdlq.ledger.tables import Ending, Prune, RecordedVerdict, Sighting, TakenSnapshot
 from mqdlq.model import GIVEN_ACTION, AttemptState, Outcome
 from tests.unit.ledger.test_ledger import NOON, accept, attempt, outcome, run
@@ -68,8 +68,8 @@ def test_the_use_of_rules_is_that_of_the_last_reports(ledger: Ledger) -> None:
     report(ledger, "r1", {(1, Outcome.DELIVERED): 5})
 
     assert ledger.rules_in_use.uses("demo", NEW) == [
-        RuleUse("r2", at(2), 0, Outcome.UNMATCHED, 1),
-        RuleUse("r2", at(2), 1, Outcome.DELIVERED, 1),
+        ("r2", at(2), 0, Outcome.UNMATCHED, 1),
+        ("r2", at(2), 1, Outcome.DELIVERED, 1),
     ]
     counted = ledger.rules_in_use.counted("demo", NEW)
     assert counted == {
@@ -102,9 +102,7 @@ def test_the_use_of_rules_includes_pruned_runs(ledger: Ledger) -> None:
     assert ledger.prunes.intend_runs(prune, ["gone"], at(9)) == ["gone"]
     ledger.prunes.erase("gone")
 
-    assert ledger.rules_in_use.uses("demo", OLD) == [
-        RuleUse("gone", at(-9), 1, Outcome.DELIVERED, 1)
-    ]
+    assert ledger.rules_in_use.uses("demo", OLD) == [("gone", at(-9), 1, Outcome.DELIVERED, 1)]
 
 
 def test_the_newest_runs_have_a_limited_number_of_messages(ledger: Ledger) -> None:

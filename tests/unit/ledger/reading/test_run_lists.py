@@ -196,7 +196,7 @@ def test_passes_and_types_are_listed(ledger: Ledger) -> None:
     ledger.runs.record_pass("reported", NOON)
     ledger.runs.record_pass("reported", NOON + HOUR)
 
-    assert ledger.run_lists.passes("reported") == [NOON, NOON + HOUR]
+    assert ledger.runs.passes("reported") == [NOON, NOON + HOUR]
     assert ledger.run_lists.run_types("demo") == ["manual", "scheduled"]
 
 
@@ -209,5 +209,5 @@ def test_the_plan_before_is_that_of_the_last_run_for_all_messages_of_the_queue(
     accept(ledger, other_queue, b"q" * 32)
     later = run("later", started_at=NOON + 2 * HOUR)
 
-    assert ledger.run_lists.planned_before(later) == ("reported", "lake/p")
-    assert ledger.run_lists.planned_before(run("reported")) is None
+    assert ledger.plans.before(later) == ("reported", "lake/p")
+    assert ledger.plans.before(run("reported")) is None

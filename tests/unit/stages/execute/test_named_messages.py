@@ -141,7 +141,10 @@ def test_settled_messages_that_are_not_named_stay_compact_and_are_not_selected(
 def keys_of_settled(world: World) -> list[str]:
     lots = world.ledger.settled.lots_for(world.start("WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"))
     found = [
-        m for lot in lots for put_messages in world.ledger.settled.of_lot(lot) for m in put_messages
+        message
+        for lot in lots
+        for part in world.ledger.settled.of_lot(lot.lot_id)
+        for message in part
     ]
     return [message.message_key.hex() for message in found]
 
