@@ -30,8 +30,6 @@ OF_TEXTS = {
     *("match", "search", "fullmatch"),
 }
 """Methods that look into a text, or into a column of texts."""
-OPEN = {"reading/run.py: one.summary in recorded.why"}
-"""A look at recorded words that stays: the ledger does not say which tasks are behind a verdict."""
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -127,7 +125,7 @@ def test_no_code_compares_or_parses_the_words_of_a_reason() -> None:
         for node in looks_at_words(tree)
     }
 
-    assert found == OPEN
+    assert not found
 
 
 @pytest.mark.parametrize(

@@ -251,7 +251,8 @@ class RecordedVerdict:
 
     `verdict`, `headline` and `why` are those of the report. `messages` (of the snapshot) and
     `adds_up` are None without a snapshot. `attention` messages need attention. The times are those
-    from arrival to departure of the messages that departed, in seconds, None if none did.
+    from arrival to departure of the messages that departed, in seconds, None if none did. The
+    failures of `failed_tasks` are behind the verdict.
     """
 
     verdict: Annotated[str, sa.String(20)]
@@ -263,6 +264,7 @@ class RecordedVerdict:
     resolution_median_s: float | None
     resolution_p90_s: float | None
     at: datetime
+    failed_tasks: tuple[str, ...] = ()
 
 
 verdicts = table("verdicts", RecordedVerdict, seq(), of_run(nullable=False, index=True))

@@ -152,6 +152,7 @@ def _record_verdict(report: Report, ledger: Ledger) -> None:
         resolution_median_s=resolution.get("median_s"),
         resolution_p90_s=resolution.get("p90_s"),
         at=report.written_at,
+        failed_tasks=tuple(one.task for one in report.failures),
     )
     outcomes: Counter[Ending] = Counter()
     for row in report.rules:
@@ -211,11 +212,13 @@ def read_ended_report(run_id: str, *, ledger: Ledger, lake_root: str, now: datet
 def failures_behind(
     recorded: RecordedVerdict | None, failures: Iterable[tuple[datetime, Failure]]
 ) -> list[tuple[datetime, Failure]]:
-    """Return the failures that the recorded verdict names; all of them without a verdict.
+    """Return the failures that are behind a verdict; all of them without a verdict.
 
     A task that failed and then succeeded is not behind it.
     """
-    return [(at, one) for at, one in failures if recorded is None or one.summary in recorded.why]
+    return [
+        (at, one) for at, one in failures if recorded is None or one.task in recorded.failed_tasks
+    ]
 
 
 def latest_run_id(ledger: Ledger) -> str | None:

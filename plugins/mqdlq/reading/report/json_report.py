@@ -108,13 +108,7 @@ _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u
 
 def render_json(report: Report) -> str:
     """Return the document as text, in which no character acts on a terminal."""
-    document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "failed": report.failed,
-        **_shallow(report, report.sources),
-        "run": _run(report),
-    }
+    document = {"format": FORMAT, "version": VERSION, "failed": report.failed, **shown(report)}
     # Piece by piece: a deep copy of thousands of messages takes much more.
     encoder = json.JSONEncoder(indent=2, ensure_ascii=False, default=_plain)
     text = StringIO()
@@ -157,18 +151,25 @@ def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
-def _plain(value: object) -> object:
-    match value:
-        case datetime():
-            return value.isoformat()
+def shown(record: Any) -> dict[str, Any]:
+    """Return what the document has of a record, by key."""
+    match record:
+        case Report():
+            return _shallow(record, record.sources) | {"run": _run(record)}
         case MessageGroup():  # its rows are among the listed messages
-            return _shallow(value) | {"rows": len(value.rows)}
+            return _shallow(record) | {"rows": len(record.rows)}
         case CountedCause():
-            return _shallow(value, value.cause) | {"queues": value.queues or 0}
+            return _shallow(record, record.cause) | {"queues": record.queues or 0}
         case Expiry():
-            return _shallow(value) | {"causes": list(map(_expiring, value.causes))}
-        case _ if is_dataclass(value):
-            return _shallow(value)
+            return _shallow(record) | {"causes": list(map(_expiring, record.causes))}
+    return _shallow(record)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if is_dataclass(value):
+        return shown(value)
     raise TypeError(f"a report holds no {type(value).__name__}")
 
 

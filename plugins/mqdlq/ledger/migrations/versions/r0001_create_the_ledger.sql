@@ -469,6 +469,7 @@ CREATE TABLE verdicts (
     resolution_median_s FLOAT,
     resolution_p90_s FLOAT,
     at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
+    failed_tasks TEXT NOT NULL,
     PRIMARY KEY (seq),
     CONSTRAINT verdicts_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id)
 );
