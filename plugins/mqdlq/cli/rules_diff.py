@@ -182,16 +182,8 @@ def _rule_as_json(rule: Rule | None) -> dict[str, Any] | None:
 
 def _as_text(names: tuple[str, str], found: Comparison, asked: Treatments | None) -> list[str]:
     lines = [f"{names[0]} and {names[1]} {'mean the same' if found.is_same else 'differ'}"]
-    lines += [
-        f"{keyword}: {old or 'default'} -> {new or 'default'}"
-        for keyword, old, new in found.control
-    ]
-    for change in found.rules:
-        rules = [rule for rule in (change.old, change.new) if rule]
-        numbers = " -> ".join(str(rule.line) for rule in rules)
-        first, *others = dict.fromkeys(rule_text(rule) for rule in rules)
-        lines.append(f"{change.change}, line {numbers}: {first}")
-        lines += [f"    -> {text}" for text in others]
+    for words, *others in found.in_words:
+        lines += [words, *(f"    -> {text}" for text in others)]
     return lines if asked is None else [*lines, "", *_treatments_as_text(names, asked)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from mqdlq.headers.ccsid import following_ccsid
 from mqdlq.headers.chain import (
     HEADER_OF_FORMAT,
-    Chain,
     ChainedHeader,
     Description,
     classify,
@@ -14,7 +13,6 @@ from mqdlq.headers.chain import (
 )
 from mqdlq.headers.records import (
     DLH_LENGTH,
-    MD_LENGTH,
     CicsHeader,
     CicsHeader1,
     DeadLetterHeader,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqdlq.rules.comparing import Change, Comparison, RuleChange, compare
+from mqdlq.rules.comparing import Comparison, compare
 from mqdlq.rules.diagnostics import Diagnostic, RulesError, Severity
 from mqdlq.rules.formatting import format_table
 from mqdlq.rules.reading import (

@@ -49,6 +49,17 @@ class Comparison:
     def is_same(self) -> bool:
         return not self.control and not self.rules
 
+    @property
+    def in_words(self) -> Iterator[list[str]]:
+        """Each difference: its words with the text of a rule, and the new text of a changed one."""
+        for keyword, old, new in self.control:
+            yield [f"{keyword}: {old or 'default'} -> {new or 'default'}"]
+        for change in self.rules:
+            rules = [rule for rule in (change.old, change.new) if rule]
+            lines = " -> ".join(str(rule.line) for rule in rules)
+            text, *others = dict.fromkeys(map(rule_text, rules))
+            yield [f"{change.change}, line {lines}: {text}", *others]
+
 
 def compare(old: RulesTable, new: RulesTable) -> Comparison:
     """Compare the meaning of two tables, regardless of how they are written.

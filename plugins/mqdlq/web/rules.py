@@ -20,7 +20,6 @@ from mqdlq.ledger.tables import Run
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.reading.run import NO_RULE, WrittenRule, written_rules
 from mqdlq.rules import Comparison, Diagnostic, check, compare
-from mqdlq.rules.comparing import rule_text
 from mqdlq.rules.lint import Level, promote, review
 from mqdlq.web.rendering import HEIGHT, Bar, NotFoundError, draw_bars, render
 from mqdlq.web.requests import SourcesDep
@@ -224,18 +223,7 @@ class TableDiff:
     @property
     def changes(self) -> list[str]:
         """The differences in meaning, a line for each."""
-        if self.meaning is None:
-            return []
-        found = [
-            f"{keyword}: {old or 'default'} -> {new or 'default'}"
-            for keyword, old, new in self.meaning.control
-        ]
-        for change in self.meaning.rules:
-            rules = [rule for rule in (change.old, change.new) if rule]
-            texts = list(dict.fromkeys(rule_text(rule) for rule in rules))
-            place = " -> ".join(str(rule.line) for rule in rules)
-            found.append(f"{change.change}, line {place}: {' -> '.join(texts)}")
-        return found
+        return [" -> ".join(each) for each in self.meaning.in_words] if self.meaning else []
 
 
 def diff_of(handler: str, chosen: tuple[str, str], ledger: Ledger) -> TableDiff | None:

@@ -91,3 +91,16 @@ def test_the_steps_for_comparing_repeated_rules_are_proportional_to_their_number
     assert count_instructions(lambda: compare(*many)) < 2.5 * count_instructions(
         lambda: compare(*few)
     )
+
+
+def test_each_difference_has_words_and_a_changed_rule_has_its_new_text() -> None:
+    old = parse("INPUTQ(DLQ)\nREASON(2053) ACTION(RETRY)\nACTION(IGNORE)\n")
+    new = parse("INPUTQ(DLQ) RETRYINT(30)\nREASON(2053) ACTION(DISCARD)\nACTION(IGNORE)\n")
+
+    assert list(compare(old, new).in_words) == [
+        ["RETRYINT: default -> 30"],
+        [
+            "changed, line 2 -> 2: REASON(MQRC_Q_FULL) ACTION(RETRY)",
+            "REASON(MQRC_Q_FULL) ACTION(DISCARD)",
+        ],
+    ]
