@@ -21,7 +21,6 @@ OTHER_THINGS: Final = {
     frozenset({"FoundMessage", "MessageState"}),
     # A filter has the names of what it filters.
     frozenset({"AuditEvent", "AuditFilter"}),
-    frozenset({"AuditEvent", "OpenApproval"}),
     # What the lake says of a snapshot, and what the ledger recorded of it; each can be missing.
     frozenset({"SnapshotManifest", "TakenSnapshot"}),
     # What a ramp is about: a cause at a target, of a queue.

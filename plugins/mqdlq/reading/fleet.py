@@ -17,8 +17,9 @@ from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, handler_names, load_handler
 from mqdlq.handlers.configuration import check_handler
 from mqdlq.ledger import Ledger
+from mqdlq.ledger.database import Row
 from mqdlq.ledger.reading.later_outcomes import LaterCount, SettledSince, summed
-from mqdlq.ledger.reading.runs import OpenApproval, RunFacts, SeenQueue, SeenRefusal
+from mqdlq.ledger.reading.runs import RunFacts, SeenQueue
 from mqdlq.model import DEPARTED, GIVEN_ACTION, InWords, Verdict
 from mqdlq.reading.filters import Query
 from mqdlq.rules import Severity
@@ -173,8 +174,8 @@ class FleetRow:
 
     handler: str
     seen: SeenQueue | None
-    refusal: SeenRefusal | None
-    approvals: tuple[OpenApproval, ...]
+    refusal: Row | None
+    approvals: tuple[Row, ...]
     file: HandlerFile | None
     has_files: bool
     findings: tuple[Finding, ...] = ()
@@ -476,9 +477,9 @@ def read_fleet(
     fixed number of SQL statements is executed.
     """
     queues, refusals = ledger.overview.queues(only), ledger.overview.refusals(only)
-    asked: dict[tuple[str, str, str], list[OpenApproval]] = {}
+    asked: dict[tuple[str, str, str], list[Row]] = {}
     for one in ledger.overview.open_approvals(only):
-        asked.setdefault(one.of, []).append(one)
+        asked.setdefault((one.handler, one.queue_manager, one.queue), []).append(one)
     newest: dict[str, datetime] = {}
     for queue in queues:
         began = queue.last.started_at

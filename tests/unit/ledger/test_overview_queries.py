@@ -144,7 +144,7 @@ def test_an_unanswered_approval_of_a_run_without_an_account_is_open(ledger: Ledg
 
     (found,) = ledger.overview.open_approvals()
 
-    assert (found.of[0], found.run_id, found.guards, found.messages) == (
+    assert (found.handler, found.run_id, found.guards, found.messages) == (
         "demo",
         "demo-1",
         ("discards",),

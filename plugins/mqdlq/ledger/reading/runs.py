@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -141,29 +141,6 @@ class SeenQueue:
         return whole if has_account else self.closed
 
 
-class SeenRefusal(NamedTuple):
-    """The last refusal of a handler: a run that could not start, why, and when."""
-
-    handler: str
-    run_id: str
-    why: str
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class OpenApproval:
-    """A plan without an answer: its run, the guards that asked, and the messages it plans.
-
-    `of` is the run's handler, queue manager and queue.
-    """
-
-    of: tuple[str, str, str]
-    run_id: str
-    guards: tuple[str, ...]
-    messages: int
-    at: datetime
-
-
 class _Facts(Repository):
     def _facts(self, is_meant: Condition) -> list[RunFacts]:
         return [_run(row) for row in self._rows(run_facts(is_meant))]
@@ -191,18 +168,20 @@ class Overview(_Facts):
             replace(q, later=later.get(q.counted.run_id, ()) if q.counted else ()) for q in queues
         ]
 
-    def refusals(self, handler: str | None = None) -> dict[str, SeenRefusal]:
+    def refusals(self, handler: str | None = None) -> dict[str, Row]:
+        """Return by handler its last refusal: a run that could not start, with `why` and `at`."""
         newest = sa.select(sa.func.max(t.failures.c.seq)).where(before_the_start())
         newest = newest.group_by(t.failures.c.handler)
         if handler is not None:
             newest = newest.where(t.failures.c.handler == handler)
-        query = sa.select(*t.failures.c[SeenRefusal._fields]).where(t.failures.c.seq.in_(newest))
-        return {row.handler: SeenRefusal(*row) for row in self._rows(query)}
+        query = sa.select(t.failures).where(t.failures.c.seq.in_(newest))
+        return {row.handler: row for row in self._rows(query)}
 
-    def open_approvals(self, handler: str | None = None) -> list[OpenApproval]:
+    def open_approvals(self, handler: str | None = None) -> Sequence[Row]:
         """Return the plans without an answer of runs that have not ended, oldest first.
 
-        Airflow knows whether a run still waits for the answer.
+        A row has `handler`, `queue_manager`, `queue`, `run_id`, the `guards` that asked, the number
+        of `messages` planned, and `at`. Airflow knows whether a run still waits for the answer.
         """
         listed = t.run_messages.c
         planned = (
@@ -213,15 +192,13 @@ class Overview(_Facts):
         query = (
             sa.select(
                 *t.runs.c["handler", "queue_manager", "queue", "run_id"],
-                *(t.approvals.c.guards, planned.scalar_subquery(), t.approvals.c.at),
+                *(t.approvals.c.guards, planned.label("messages"), t.approvals.c.at),
             )
             .join(t.runs, t.runs.c.run_id == t.approvals.c.run_id)
             .where(_is_unanswered())
             .order_by(t.approvals.c.seq)
         )
-        if handler is not None:
-            query = query.where(t.runs.c.handler == handler)
-        return [OpenApproval(tuple(row[:3]), *row[3:]) for row in self._rows(query)]
+        return self._rows(query if handler is None else query.where(t.runs.c.handler == handler))
 
     def last_runs(self, handler: str, at_most: int) -> list[RunFacts]:
         newest = sa.select(t.runs.c.run_id).where(t.runs.c.handler == handler)
