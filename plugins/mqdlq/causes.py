@@ -228,6 +228,11 @@ def _ends_in(digit: str) -> str:
 _PART: Final = re.compile(rf"(?:{_ends_in('[0-9A-F]')}|{_ends_in('[0-9a-f]')})\Z")
 
 
+def mq_name(field: str) -> str:
+    """Return a name as MQ reads it: up to the first NUL, without trailing blanks."""
+    return field.partition("\0")[0].rstrip(" ")
+
+
 def generalize(name: str) -> str:
     """Return a queue's name with ``*`` for its generated part; another name as it is.
 
@@ -239,7 +244,7 @@ def generalize(name: str) -> str:
     >>> generalize("ORDERS.1")
     'ORDERS.1'
     """
-    name = _trim(name)
+    name = mq_name(name)
     found = _PART.search(name)
     if found is None or not any(character in "0123456789" for character in found[0]):
         return name
@@ -334,11 +339,7 @@ def find_cause(cls: str, reason: int, dest_q_name: str, dest_q_mgr_name: str) ->
     kind = MessageClass(cls)
     if kind is not MessageClass.DEAD_LETTER:
         return Cause(kind, 0, "")
-    return Cause(kind, reason, generalize(dest_q_name), _trim(dest_q_mgr_name))
-
-
-def _trim(name: str) -> str:
-    return name.partition("\0")[0].rstrip(" ")
+    return Cause(kind, reason, generalize(dest_q_name), mq_name(dest_q_mgr_name))
 
 
 @lru_cache(maxsize=20_000)

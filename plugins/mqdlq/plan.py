@@ -12,6 +12,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any, Final
 
+from mqdlq.causes import mq_name
 from mqdlq.model import Action, PlannedMessage, Step
 from mqdlq.rules import Rule, RulesTable, matching_rules, with_nuls_as_blanks
 
@@ -155,7 +156,4 @@ def _step(rule: Rule) -> Step:
 
 
 def _name(target: str, row: Mapping[str, str | None]) -> str:
-    """Return the name as MQOPEN reads it: up to the first NUL, without trailing blanks."""
-    if target not in _COLUMNS:
-        return target
-    return (row[_COLUMNS[target]] or "").partition("\0")[0].rstrip(" ")
+    return mq_name(row[_COLUMNS[target]] or "") if target in _COLUMNS else target

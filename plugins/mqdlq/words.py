@@ -11,6 +11,7 @@ from mqdlq.constants import reason_text
 from mqdlq.ledger.reading.later_outcomes import SettledSince
 from mqdlq.ledger.tables import LearnedCount
 from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait, Verdict
+from mqdlq.rules.diagnostics import escaped
 
 MOST_NAMED: Final = 3
 """How many causes a line names."""
@@ -115,11 +116,7 @@ def visible(name: str) -> str:
     >>> print(visible("A\x1b[31mB"))
     A\x1b[31mB
     """
-    if not name:
-        return "(blank)"
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in name
-    )
+    return escaped(name) if name else "(blank)"
 
 
 def place(queue: str, queue_manager: str) -> str:

@@ -116,7 +116,15 @@ class Report:
 def shortened(text: str) -> str:
     """Return text for an error message: truncated, without invisible characters."""
     shown = text if len(text) <= _SHOWN_VALUE else text[:_SHOWN_VALUE] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    return escaped(shown)
+
+
+def escaped(text: str, keep: str = "") -> str:
+    """Return text in which no character acts on a terminal or a page, except those to `keep`."""
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode()
+        for char in text
+    )
 
 
 def quoted(text: str) -> str:

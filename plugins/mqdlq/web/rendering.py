@@ -20,6 +20,7 @@ from mqdlq.errors import MqDlqError
 from mqdlq.model import Verdict
 from mqdlq.reading.page_paths import MOUNT, Paths
 from mqdlq.reading.report.html_report import COMPONENTS, component_environment
+from mqdlq.rules.diagnostics import escaped
 from mqdlq.words import VERDICTS
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
@@ -59,12 +60,7 @@ def environment() -> Environment:
 
 def printable(text: str) -> str:
     """Return text in which no character acts on a page; lines and tabs stay."""
-    return "".join(
-        char
-        if char.isprintable() or char in "\n\t"
-        else char.encode("unicode_escape").decode("ascii")
-        for char in text.replace("\r\n", "\n")
-    )
+    return escaped(text.replace("\r\n", "\n"), keep="\n\t")
 
 
 # Drawings: bars in SVG, which are stretched to the width of their place.

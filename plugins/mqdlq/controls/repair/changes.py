@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from mqdlq.causes import mq_name
 from mqdlq.controls.repair import Repair, read_repair
 from mqdlq.errors import LakeError
 from mqdlq.headers import (
@@ -55,11 +56,11 @@ def find_changes(
     # The bytes that are put, from `offset` of the message on, are described by its MQDLH or MQMD.
     has_dlh = row["class"] == MessageClass.DEAD_LETTER
     offset, prefix = (DLH_LENGTH, "dlh_") if has_dlh else (0, "")
-    format_from, ccsid_from = _strip(row[f"{prefix}format"]), row[f"{prefix}coded_char_set_id"]
+    format_from, ccsid_from = mq_name(row[f"{prefix}format"]), row[f"{prefix}coded_char_set_id"]
     if has_dlh:
         ccsid_from = following_ccsid(ccsid_from, row["coded_char_set_id"])
     dest_q, dest_q_mgr = (
-        _strip(row[name]) if has_dlh else "" for name in ("dlh_dest_q_name", "dlh_dest_q_mgr_name")
+        mq_name(row[name]) if has_dlh else "" for name in ("dlh_dest_q_name", "dlh_dest_q_mgr_name")
     )
     is_local = not step.target_q_mgr and dest_q_mgr == local
     changes = MessageRepair(
@@ -121,11 +122,6 @@ def _find_refusal(changes: MessageRepair, header: str) -> Reason | None:
         format_to = name_of_format(changes.format_to)
         return Why.REPAIR_CHANGES_NOTHING(format=format_to, ccsid=changes.ccsid_to)
     return None
-
-
-def _strip(value: str) -> str:
-    """Return a name as MQ reads it: up to the first NUL, without trailing blanks."""
-    return value.partition("\0")[0].rstrip(" ")
 
 
 def describe_changes(changes: MessageRepair) -> str:
