@@ -12,12 +12,13 @@ from mqdlq.controls.work import BrowsedItem, Browses, Control, Hold, WorkItem, W
 from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.headers import (
     DLH_LENGTH,
+    Description,
     MessageDescriptor,
     MessageDescriptorExtension,
+    RulesHeader2,
     describe,
     message_key,
 )
-from mqdlq.headers.chain import Description
 from mqdlq.lake import settled_places
 from mqdlq.model import Action, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
@@ -267,6 +268,12 @@ def describe_browsed(browsed: BrowsedMessage) -> Description | None:
         return describe(browsed.prefix, browsed.total_length, **md.following)
     except MalformedHeaderError:
         return None
+
+
+def read_rules_headers(browsed: BrowsedMessage) -> list[RulesHeader2] | None:
+    """Return the MQRFH2s of a message, None if its headers cannot all be read."""
+    found = describe_browsed(browsed)
+    return None if found is None else found.rules_headers
 
 
 def _find_extension(browsed: BrowsedMessage) -> tuple[Any, ...] | None:

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from itertools import takewhile
 
 from mqdlq.controls.sequences import KEY_FIELDS, Sequences
-from mqdlq.controls.sequences.groups import describe_browsed
+from mqdlq.controls.sequences.groups import read_rules_headers
 from mqdlq.controls.work import (
     BrowsedItem,
     Browses,
@@ -22,7 +22,6 @@ from mqdlq.controls.work import (
 from mqdlq.errors import QueueManagerError
 from mqdlq.headers import (
     IDENTITY_PREFIX,
-    RulesHeader2,
     UnreadablePropertyError,
 )
 from mqdlq.headers.records import NAME_VALUE_BYTES_READ
@@ -72,10 +71,10 @@ class KeyReader:
 
     def _find_in_headers(self, browsed: BrowsedMessage, cursor: BrowseCursor) -> bytes:
         """Return the key in an MQRFH2 of the body; a long MQRFH2 is browsed again, whole."""
-        headers = _read_headers(browsed)
+        headers = read_rules_headers(browsed)
         if headers is None and len(browsed.prefix) < browsed.total_length:
             again = cursor.find(browsed.token, min(browsed.total_length, _LONGEST_PREFIX))
-            headers = [] if again is None else _read_headers(again)
+            headers = [] if again is None else read_rules_headers(again)
         if headers is None:
             raise UnreadableKeyError
         try:
@@ -83,12 +82,6 @@ class KeyReader:
         except UnreadablePropertyError as error:
             raise UnreadableKeyError from error
         return next(filter(None, texts), "").strip().encode("utf-8", "surrogateescape")
-
-
-def _read_headers(browsed: BrowsedMessage) -> list[RulesHeader2] | None:
-    """Return the MQRFH2s of a message, None if its headers cannot all be read."""
-    found = describe_browsed(browsed)
-    return None if found is None else found.rules_headers
 
 
 class KeyOrder(Control):

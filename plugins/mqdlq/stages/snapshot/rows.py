@@ -14,14 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.constants import MQRC
-from mqdlq.errors import MalformedHeaderError, QueueManagerError
+from mqdlq.controls.sequences.groups import read_rules_headers
+from mqdlq.errors import QueueManagerError
 from mqdlq.headers import (
     DLH_LENGTH,
     PREFIX_LENGTH,
-    MessageDescriptor,
-    RulesHeader2,
     UnreadablePropertyError,
-    describe,
     header_row,
 )
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
@@ -139,7 +137,7 @@ def _read_from_body(
     """Return properties in the MQRFH2 headers of a body; None is a value that cannot be read."""
     if not names:
         return {}
-    headers = _find_headers(message)
+    headers = read_rules_headers(message)
     if headers is None:
         return dict.fromkeys(names)
     values: dict[str, str | None] = {}
@@ -153,15 +151,6 @@ def _read_from_body(
         if value is not None or not is_complete:
             values[name] = value
     return values
-
-
-def _find_headers(message: BrowsedMessage) -> list[RulesHeader2] | None:
-    """Return the MQRFH2 headers of a message, None if not all of its headers can be read."""
-    md = MessageDescriptor.decode(message.descriptor)
-    try:
-        return describe(message.prefix, message.total_length, **md.following).rules_headers
-    except MalformedHeaderError:
-        return None
 
 
 # Build the columns of full rows from browsed messages, many messages at a time.
