@@ -79,28 +79,26 @@ def _parsed(text: str, name: str, queue_kind: QueueKind, *, frozen: bool) -> Rul
 
 def queue_kind(snapshots: Sequence[Snapshot]) -> QueueKind:
     """Return the kind of the snapshots' queues; raise `LakeError` if there are several."""
-    return _common(
-        {snapshot.manifest.queue_kind for snapshot in snapshots},
-        "MQDLQ-437",
-        "some snapshots are of backout queues (queue_kind), others are not; name snapshots of"
-        " one kind of queue",
-    )
+    kinds = {snapshot.manifest.queue_kind for snapshot in snapshots}
+    if len(kinds) > 1:
+        raise LakeError(
+            "MQDLQ-437",
+            "some snapshots are of backout queues (queue_kind), others are not; name snapshots of"
+            " one kind of queue",
+        )
+    return kinds.pop()
 
 
 def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
     """Return whether the snapshots' rules compare NULs as blanks; raise `LakeError` if mixed."""
-    return _common(
-        {snapshot.manifest.nul_as_blank for snapshot in snapshots},
-        "MQDLQ-407",
-        "some snapshots compare NULs as blanks (nul_as_blank), others do not; name snapshots"
-        " with the same setting",
-    )
-
-
-def _common(settings: set[Result], error_id: str, text: str) -> Result:
-    if len(settings) > 1:
-        raise LakeError(error_id, text)
-    return settings.pop()
+    ways = {snapshot.manifest.nul_as_blank for snapshot in snapshots}
+    if len(ways) > 1:
+        raise LakeError(
+            "MQDLQ-407",
+            "some snapshots compare NULs as blanks (nul_as_blank), others do not; name snapshots"
+            " with the same setting",
+        )
+    return ways.pop()
 
 
 # Choose a strategy, and process the messages by it.

@@ -32,9 +32,11 @@ def snapshot_directory(root: str, queue_manager: str, queue: str, snapshot_id: s
     Queue names may contain `/` and `%`. They are percent-encoded, because Spark and Arrow decode
     the values of `name=value` directories. Raises `LakeError` for a blank name or an invalid id.
     """
-    manager, own = _segment("queue manager", queue_manager), _segment("queue", queue)
-    place = f"queue_manager={manager}/queue={own}/{checked_id('snapshot', snapshot_id)}"
-    return f"{root.rstrip('/')}/snapshots/{place}"
+    for noun, name in (("queue manager", queue_manager), ("queue", queue)):
+        if not name.strip():
+            raise LakeError("MQDLQ-426", f"a snapshot needs the name of its {noun}, found {name!r}")
+    place = f"queue_manager={quote(queue_manager, safe='')}/queue={quote(queue, safe='')}"
+    return f"{root.rstrip('/')}/snapshots/{place}/{checked_id('snapshot', snapshot_id)}"
 
 
 def plan_directory(root: str, plan_id: str) -> str:
@@ -45,12 +47,6 @@ def plan_directory(root: str, plan_id: str) -> str:
 def plan_id(snapshot_id: str, rules_digest: str) -> str:
     """Return the id of the plan for this snapshot and these rules; it is deterministic."""
     return f"{snapshot_id}-{rules_digest[:12]}"
-
-
-def _segment(noun: str, name: str) -> str:
-    if not name.strip():
-        raise LakeError("MQDLQ-426", f"a snapshot needs the name of its {noun}, found {name!r}")
-    return quote(name, safe="")
 
 
 def checked_id(noun: str, identifier: str) -> str:

@@ -179,8 +179,10 @@ def define_connection(
 def check_id(conn_id: str) -> None:
     """Raise ConnectionSettingsError if the text cannot be the id of a connection."""
     if not _ID.fullmatch(conn_id):
-        text = f"{conn_id!r} is not a connection id; use up to 200 letters, digits and . _ -"
-        raise ConnectionSettingsError("MQDLQ-145", text)
+        raise ConnectionSettingsError(
+            "MQDLQ-145",
+            f"{conn_id!r} is not a connection id; use up to 200 letters, digits and . _ -",
+        )
 
 
 def _channel_settings(

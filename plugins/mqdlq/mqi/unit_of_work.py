@@ -71,6 +71,8 @@ class Syncpoint:
         self._queue_manager = queue_manager
         self._client = queue_manager.client
         self._open = True
+        constants = self._client.CMQC
+        self._put_options = constants.MQPMO_SYNCPOINT | constants.MQPMO_FAIL_IF_QUIESCING
 
     def __enter__(self) -> Self:
         return self
@@ -105,13 +107,8 @@ class Syncpoint:
         the origin of the put (IBM MQ docs, "MQPMO options", MQPMO_SET_ALL_CONTEXT), counts its
         Expiry from now, and creates properties from an MQRFH2 at the beginning of the message.
         """
-        constants = self._client.CMQC
         pmo = self._client.packed.PMO()
-        pmo.Options = (
-            constants.MQPMO_SYNCPOINT
-            | constants.MQPMO_SET_ALL_CONTEXT
-            | constants.MQPMO_FAIL_IF_QUIESCING
-        )
+        pmo.Options = self._put_options | self._client.CMQC.MQPMO_SET_ALL_CONTEXT
         described = self._described(descriptor, delivery)
         try:
             self._put(self._target(delivery), delivery, described, pmo)
@@ -175,11 +172,7 @@ class UnitOfWork(Syncpoint):
         packed, constants = self._client.packed, self._client.CMQC
         descriptor = self._described(got.descriptor.pack(), delivery)
         target, pmo = self._target(delivery), packed.PMO()
-        pmo.Options = (
-            constants.MQPMO_SYNCPOINT
-            | constants.MQPMO_PASS_ALL_CONTEXT
-            | constants.MQPMO_FAIL_IF_QUIESCING
-        )
+        pmo.Options = self._put_options | constants.MQPMO_PASS_ALL_CONTEXT
         if delivery.alternate_user:
             target.AlternateUserId = delivery.alternate_user
             pmo.Options |= constants.MQPMO_ALTERNATE_USER_AUTHORITY
