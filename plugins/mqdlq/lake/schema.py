@@ -257,8 +257,9 @@ def _load(cls: type[SnapshotManifest | PlanDescription], text: str, place: str) 
             f"{place}: expected schema_version {SCHEMA_VERSION}, found {version!r}",
         )
     expected = {entry.name for entry in fields(cls)}
-    if expected != set(values):
-        missing = sorted(expected - set(values)) or "nothing"
-        unknown = sorted(set(values) - expected) or "nothing"
-        raise LakeError("MQDLQ-425", f"{place}: missing {missing}, unknown {unknown}")
+    missing, unknown = sorted(expected - set(values)), sorted(set(values) - expected)
+    if missing or unknown:
+        raise LakeError(
+            "MQDLQ-425", f"{place}: missing {missing or 'nothing'}, unknown {unknown or 'nothing'}"
+        )
     return dict(values)
