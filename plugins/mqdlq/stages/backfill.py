@@ -35,10 +35,8 @@ def merge_window(
 ) -> lake.SnapshotManifest | None:
     """Merge the snapshots of a window; return None if there is nothing to evaluate.
 
-    With `apply` the run acts: it gets only messages that are still on its queue. A second call
-    returns the same snapshot. Raises HandlerError for an action that a
-    named message cannot have, or for rules that a snapshot cannot answer, and the errors of
-    `merge_snapshots`.
+    Raises HandlerError for an action that a named message cannot have, or for rules that a snapshot
+    cannot answer, and the errors of `merge_snapshots`.
     """
     run, ledger, log = execution.run, execution.ledger, execution.log
     taken = find_snapshots_in_window(run, window, ledger)
@@ -67,10 +65,9 @@ def merge_snapshots(
 ) -> lake.SnapshotManifest:
     """Write one snapshot from several, with the run's rules and the newest row of each message.
 
-    The snapshots must not be pruned. With `apply` the run acts: only messages that a browse of
-    the queue meets now are included, and the run uses this snapshot like its own. Without, the
-    snapshot is for evaluation only, and the ledger does not record it. A second call for a run that
-    acts returns its snapshot. Raises LakeError and QueueManagerError.
+    With `apply` the run acts: only messages that a browse of the queue meets now are included, and
+    the run uses this snapshot like its own; a second call returns it. Without, the snapshot is for
+    evaluation only, and the ledger does not record it. Raises LakeError and QueueManagerError.
     """
     run, ledger, lake_root = execution.run, execution.ledger, execution.lake_root
     recorded = ledger.snapshots.of_run(run.run_id)
@@ -103,8 +100,7 @@ def merge_snapshots(
 def check_comparisons(run: Run, taken: Iterable[TakenSnapshot], *, apply: bool) -> Iterator[str]:
     """Yield a warning if the run's rules compare what a snapshot does not have.
 
-    Its messages match none of these rules, and fall to later rules. Raises HandlerError if the run
-    acts.
+    Raises HandlerError if the run acts, because its messages would fall to later rules.
     """
     texts = [lake.read_manifest(one.location).rules_text for one in taken]
     unstored = find_unstored(run.rules_text, texts)

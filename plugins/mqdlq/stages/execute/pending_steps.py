@@ -174,15 +174,13 @@ def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
 def _load_accepted_steps(
     plan_id: str, accepted: str, lake_root: str
 ) -> dict[int, tuple[Step, ...]]:
-    """Return the steps of a plan by browse_seq; raises ExecutionError if the plan was altered.
-
-    Messages with equal steps share one tuple: a queue has a million messages but few treatments.
-    """
+    """Return the steps of a plan by browse_seq; raises ExecutionError if the plan was altered."""
     steps: dict[int, tuple[Step, ...]] = {}
     same: dict[tuple[Step, ...], tuple[Step, ...]] = {}
 
     def rows() -> Iterator[PlannedMessage]:
         for row in lake.planned_messages(lake.plan_directory(lake_root, plan_id)):
+            # A queue has a million messages but few treatments: equal steps share one tuple.
             steps[row.browse_seq] = same.setdefault(row.steps, row.steps)
             yield row
 

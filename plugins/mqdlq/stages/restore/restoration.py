@@ -259,10 +259,7 @@ def build_delivery(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool
 def _select_due_copies(
     work: RestorationResources,
 ) -> tuple[list[CopyState], list[ArchivedCopy]]:
-    """Return the states of copies that the ledger refuses, and the other copies to be put.
-
-    Copies that are put already are left out; the others come in the order of their original queue.
-    """
+    """Return the states of copies that the ledger refuses, and the copies to be put, in order."""
     states = work.ledger.restorations.states(work.restoration.restoration_id)
     runs = dict.fromkeys(run_id for run_id, _ in states)
     copies = [copy for run_id in runs for copy in work.ledger.archive.copies(run_id=run_id)]

@@ -22,23 +22,19 @@ FileStamps = tuple[tuple[int, int] | None, ...]
 
 
 class RulesWatch:
-    """Reads the rules only if the time or the size of a file has changed since the last check.
+    """Watches a handler's own table, or the table that was named for the run.
 
-    Rules count as changed if their digest differs; a comment makes no difference. Unreadable or
-    invalid rules are reported once and count as unchanged, since no run could begin with them.
+    Files are read only if the time or the size of one has changed since the last check. Rules count
+    as changed if their digest differs; a comment makes no difference. Unreadable or invalid rules
+    are reported once and count as unchanged, since no run could begin with them. `directory` has
+    the handler's file, None for MQDLQ_RULES_DIR.
     """
 
     def __init__(
         self, handler: str, rules: str | None, digest: str, directory: str | None = None
     ) -> None:
-        """Watch a handler's own table, or the table that was named for the run.
-
-        `directory` has the handler's file, None for MQDLQ_RULES_DIR.
-        """
-        self._handler = handler
+        self._handler, self._rules, self._digest = handler, rules, digest
         self._directory = Path(directory) if directory else None
-        self._rules = rules
-        self._digest = digest
         self._files: tuple[Path, ...] = ()
         self._stamp: FileStamps = ()
         self._last_warning = ""

@@ -9,17 +9,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import count, islice
+from itertools import islice
 from typing import Any, Final
 
 from mqdlq.causes import COLUMNS, Cause, CauseCounter, CountedCause, cause_of_row
-from mqdlq.headers import message_key
 from mqdlq.model import Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
-from mqdlq.stages.snapshot.rows import NumberedMessage, PropertyMatches, RowBuilder
+from mqdlq.stages.snapshot.rows import (
+    PropertyMatches,
+    RowBuilder,
+    inquire_lengths,
+    number_messages,
+)
 
 _BATCH_SIZE: Final = 4096
 _MAX_SAMPLES: Final = 8
@@ -142,23 +146,11 @@ def browse_rows(
     The rows have the conditions on message properties that the table asks. The queue is opened only
     to browse and inquire. Raises QueueManagerError.
     """
-    constants = queue_manager.client.CMQC
-    lengths = (
-        queue_manager.inquire_queue(name, constants.MQIA_MAX_MSG_LENGTH),
-        queue_manager.inquire(constants.MQIA_MAX_MSG_LENGTH),
-    )
-    builder = RowBuilder(
-        max_length=min(map(int, lengths)),
-        ccsid=int(queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
-    )
+    builder = RowBuilder.of(queue_manager, min(inquire_lengths(queue_manager, name)))
     with queue_manager.browsing(name) as opened:
         matches = PropertyMatches(table)
         cursor = BrowseCursor(queue_manager, opened, name, matches.browsed_length(), matches.names)
-        numbers = count(1)
-        sighted = (
-            NumberedMessage(next(numbers), message_key(b.descriptor, b.total_length, b.prefix), b)
-            for b in cursor.messages()
-        )
+        sighted = number_messages(cursor)
         while batch := list(islice(sighted, _BATCH_SIZE)):
             rows = builder.rows(batch, clock())
             rows = matches.add_to(rows, [message.browsed for message in batch])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from mqdlq.headers import (
     PREFIX_LENGTH,
     UnreadablePropertyError,
     header_row,
+    message_key,
 )
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
 from mqdlq.headers.representation import parse_gmt
@@ -28,7 +29,7 @@ from mqdlq.lake.schema import FILLED_LATER, HEADERS
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Run
 from mqdlq.model import MessageClass
-from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.rules import RulesTable, table_with
 from mqdlq.structures import MQDLH, MQMD, Kind, Packed
@@ -178,6 +179,18 @@ class NumberedMessage(NamedTuple):
     browsed: BrowsedMessage
 
 
+def number_messages(cursor: BrowseCursor) -> Iterator[NumberedMessage]:
+    for number, met in enumerate(cursor.messages(), start=1):
+        key = message_key(met.descriptor, met.total_length, met.prefix)
+        yield NumberedMessage(number, key, met)
+
+
+def inquire_lengths(queue_manager: QueueManager, queue: str) -> tuple[int, int]:
+    """Return the MAXMSGL of a queue and of its queue manager."""
+    selector = queue_manager.client.CMQC.MQIA_MAX_MSG_LENGTH
+    return int(queue_manager.inquire_queue(queue, selector)), int(queue_manager.inquire(selector))
+
+
 def _make_numpy_record(layout: type[Packed], order: str) -> np.dtype[Any]:
     return np.dtype(
         [
@@ -223,6 +236,11 @@ class RowBuilder:
 
     def __init__(self, *, max_length: int, ccsid: int) -> None:
         self._max_length, self._ccsid = max_length, ccsid
+
+    @classmethod
+    def of(cls, queue_manager: QueueManager, max_length: int) -> Self:
+        selector = queue_manager.client.CMQC.MQIA_CODED_CHAR_SET_ID
+        return cls(max_length=max_length, ccsid=int(queue_manager.inquire(selector)))
 
     def rows(self, messages: Sequence[NumberedMessage], browsed_at: datetime) -> pa.RecordBatch:
         """Return the messages' rows in the schema `HEADERS`, in their order.

@@ -17,7 +17,6 @@ from mqdlq import lake
 from mqdlq.causes import COLUMNS, CauseCounter, CountedCause
 from mqdlq.controls.evidence.checks import browse_stream, check_statistics, record_stream_check
 from mqdlq.errors import HandlerError, LakeError
-from mqdlq.headers import message_key
 from mqdlq.lake.schema import SETTLED
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import Row
@@ -37,7 +36,9 @@ from mqdlq.stages.snapshot.rows import (
     PropertyMatches,
     RowBuilder,
     compute_expiries,
+    inquire_lengths,
     make_backout_inquiry,
+    number_messages,
     to_array,
 )
 from mqdlq.structures import MQMD
@@ -158,14 +159,11 @@ class _SnapshotBrowse:
 
     def write(self) -> int:
         """Write a row per message; return how many of the run's messages no rule can match."""
-        run, constants = self._run, self._queue_manager.client.CMQC
+        run = self._run
         ask = make_backout_inquiry(self._queue_manager)
         highlights = Highlighter(run.queue_manager, run.queue, run.retry_interval_s, ask)
         named = pa.array(sorted(run.named), pa.binary()) if run.named else None
-        builder = RowBuilder(
-            max_length=self._find_max_length(),
-            ccsid=int(self._queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
-        )
+        builder = RowBuilder.of(self._queue_manager, self._find_max_length())
         strays = 0
         for batch in self._browse_batches():
             fresh = self._separate_settled(batch)
@@ -195,16 +193,15 @@ class _SnapshotBrowse:
             )
             batch: list[NumberedMessage] = []
             held, count = 0, self._writer.count
-            for browse_seq, browsed in enumerate(cursor.messages(), start=1):
-                key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
-                count(key, browsed.total_length)
-                batch.append(NumberedMessage(browse_seq, key, browsed))
-                held += len(browsed.prefix)
+            for sighted in number_messages(cursor):
+                count(sighted.message_key, sighted.browsed.total_length)
+                batch.append(sighted)
+                held += len(sighted.browsed.prefix)
                 if len(batch) == _MAX_BATCH_MESSAGES or held >= _MAX_BATCH_BYTES:
                     yield batch
                     batch, held = [], 0
-                if browse_seq % PROGRESS_EVERY == 0:
-                    self._progress(f"{browse_seq} messages browsed")
+                if sighted.browse_seq % PROGRESS_EVERY == 0:
+                    self._progress(f"{sighted.browse_seq} messages browsed")
             yield batch
 
     def _separate_settled(self, batch: Sequence[NumberedMessage]) -> Sequence[NumberedMessage]:
@@ -238,11 +235,7 @@ class _SnapshotBrowse:
 
     def _find_max_length(self) -> int:
         """Return the length of a possibly truncated message; warn if the queue can truncate."""
-        constants = self._queue_manager.client.CMQC
-        longest = int(
-            self._queue_manager.inquire_queue(self._run.queue, constants.MQIA_MAX_MSG_LENGTH)
-        )
-        of_all = int(self._queue_manager.inquire(constants.MQIA_MAX_MSG_LENGTH))
+        longest, of_all = inquire_lengths(self._queue_manager, self._run.queue)
         if longest < of_all:
             self._progress(
                 f"warning: MAXMSGL of {self._run.queue} is {longest}, that of the queue manager"
