@@ -122,7 +122,6 @@ def unreported_alert(handler: str, text: str) -> Alert:
 
 
 def build_approval_alert(run: Run, asked: Iterable[str]) -> Alert:
-    """Return the alert that notifies people of a plan that waits for an approval."""
     title = f"{run.handler}: a plan waits for approval ({run.queue} @ {run.queue_manager})"
     return Alert(Event.APPROVAL, title, "\n".join(asked))
 

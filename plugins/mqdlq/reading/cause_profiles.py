@@ -67,7 +67,6 @@ class CauseProfile:
 
     @property
     def outcomes(self) -> Counter[Outcome]:
-        """The messages that have an outcome, by outcome."""
         found: Counter[Outcome] = Counter()
         for (_, outcome), messages in self.endings.items():
             if outcome is not None:
@@ -76,7 +75,6 @@ class CauseProfile:
 
     @property
     def unmatched(self) -> int:
-        """The number of messages that no rule matches."""
         return self.handled_by[NO_RULE]
 
 
@@ -94,7 +92,6 @@ class SnapshotProfile:
 
     @property
     def is_partial(self) -> bool:
-        """Whether messages beyond the bound are missing."""
         return self.read < self.messages
 
 
@@ -160,7 +157,6 @@ class _Profiler:
         self._ends["night"] = end_of_night(now)
 
     def leave_out(self, row: Mapping[str, Any], run_id: str) -> None:
-        """Count a message that a later run moved, or found gone."""
         self._profile_of(row).gone[run_id] += 1
 
     def add(self, row: Mapping[str, Any], ending: _Ending) -> None:

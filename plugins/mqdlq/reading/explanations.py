@@ -34,7 +34,6 @@ class ExplainedRule:
 
 
 def explained_rules(explanation: Explanation) -> list[ExplainedRule]:
-    """Return every rule of an explanation in words, in the order of the table."""
     return [
         ExplainedRule(
             number,

@@ -23,18 +23,7 @@ from pydantic import (
 from mqdlq.causes import CAUSE_COLUMNS, find_cause
 from mqdlq.constants import ALL_NAMES
 from mqdlq.errors import MqDlqError
-from mqdlq.lake.row_search import (
-    Condition,
-    Snapshots,
-    any_of,
-    begins_with,
-    contains,
-    distinct_rows,
-    equals,
-    is_between,
-    is_like,
-    is_one_of,
-)
+from mqdlq.lake import row_search
 from mqdlq.ledger.reading.message_facts import KEY_DIGITS
 from mqdlq.model import Outcome
 
@@ -52,7 +41,6 @@ class FilterError(MqDlqError, ValueError):
     """A parameter of a filter is not valid; `parameter` is its name."""
 
     def __init__(self, parameter: str, fault: str, expected: str) -> None:
-        """Name the parameter, its fault, and what would be right."""
         super().__init__("MQDLQ-975", f"{parameter}: {fault}; expected {expected}")
         self.parameter = parameter
 
@@ -104,7 +92,6 @@ class Query(BaseModel):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it narrows nothing."""
         return not self.parameters()
 
     def parameters(self, **more: str | int) -> dict[str, str | int]:
@@ -149,13 +136,11 @@ def _read_by(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
 
 
 def choice(*kinds: Iterable[str]) -> BeforeValidator:
-    """Return the validator of a parameter that has one of these values."""
     values = {str(one): one for kind in kinds for one in kind}
     return _read_by(values.get, f"one of {', '.join(values)}")
 
 
 def longest(most: int) -> AfterValidator:
-    """Return the validator of a text that has at most so many characters."""
 
     def parse(text: str) -> str:
         if len(text) > most:
@@ -183,7 +168,6 @@ def reason_number(text: str) -> int | None:
 
 
 def number(least: int, most: int = _MOST_PAGES) -> BeforeValidator:
-    """Return the validator of a number between two."""
     expected = f"a number from {least}" + (f" to {most}" if most != _MOST_PAGES else "")
     return _read_by(partial(_number_within, least=least, most=most), expected)
 
@@ -333,50 +317,54 @@ _OF_PATTERNS: Final = {
 """The columns that each parameter with a pattern is compared with."""
 
 
-def conditions_of(chosen: RowFilter, snapshots: Snapshots) -> list[Condition]:
+def conditions_of(chosen: RowFilter, snapshots: row_search.Snapshots) -> list[row_search.Condition]:
     """Return the conditions of a filter, all of which a row must meet.
 
     The `snapshots` say which destinations belong to a cause.
     """
     found = [*_of_text(chosen.text), *_of_names(chosen)]
     if chosen.reason is not None:
-        found.append(equals(chosen.reason, "dlh_reason"))
+        found.append(row_search.equals(chosen.reason, "dlh_reason"))
     if chosen.since or chosen.until:
-        found.append(is_between(chosen.since, chosen.until, "dead_lettered_at", "put_at"))
+        found.append(
+            row_search.is_between(chosen.since, chosen.until, "dead_lettered_at", "put_at")
+        )
     if chosen.expires_before:
-        found.append(is_between(None, chosen.expires_before, "expires_at"))
+        found.append(row_search.is_between(None, chosen.expires_before, "expires_at"))
     if chosen.cause_id:
         found.append(_of_cause(chosen.cause_id, snapshots, found))
     return found
 
 
-def _of_names(chosen: RowFilter) -> Iterator[Condition]:
+def _of_names(chosen: RowFilter) -> Iterator[row_search.Condition]:
     for name, length in _OF_IDENTIFIERS.items():
         if digits := getattr(chosen, name):
-            yield begins_with(digits, length, name)
+            yield row_search.begins_with(digits, length, name)
     for name, columns in _OF_PATTERNS.items():
         if pattern := getattr(chosen, name):
-            yield is_like(pattern, *columns)
+            yield row_search.is_like(pattern, *columns)
 
 
-def _of_text(text: str) -> Iterator[Condition]:
+def _of_text(text: str) -> Iterator[row_search.Condition]:
     digits = text.strip().lower()
     if set(digits) <= _HEXADECIMAL and len(digits) in {ID_DIGITS, KEY_DIGITS}:
         columns = ("msg_id", "correl_id") if len(digits) == ID_DIGITS else ("message_key",)
-        yield equals(bytes.fromhex(digits), *columns)
+        yield row_search.equals(bytes.fromhex(digits), *columns)
         return
     for word in text.split():
-        found = [contains(word, *chain(*_OF_PATTERNS.values()))]
+        found = [row_search.contains(word, *chain(*_OF_PATTERNS.values()))]
         if (reason := reason_number(word)) is not None:
-            found.append(equals(reason, "dlh_reason"))
+            found.append(row_search.equals(reason, "dlh_reason"))
         if LEAST_DIGITS <= len(word) < KEY_DIGITS and set(word.lower()) <= _HEXADECIMAL:
-            found.append(begins_with(word.lower(), KEY_DIGITS, "message_key"))
-        yield any_of(found)
+            found.append(row_search.begins_with(word.lower(), KEY_DIGITS, "message_key"))
+        yield row_search.any_of(found)
 
 
-def _of_cause(cause_id: str, snapshots: Snapshots, others: Sequence[Condition]) -> Condition:
+def _of_cause(
+    cause_id: str, snapshots: row_search.Snapshots, others: Sequence[row_search.Condition]
+) -> row_search.Condition:
     """Return the condition that a row's cause has this id; generated names are one cause."""
-    known = distinct_rows(snapshots, others, CAUSE_COLUMNS, _MOST_DESTINATIONS)
+    known = row_search.distinct_rows(snapshots, others, CAUSE_COLUMNS, _MOST_DESTINATIONS)
     rows = [(cls, reason or 0, name or "", q_mgr or "") for cls, reason, name, q_mgr in known]
     of_it = [row for row in rows if find_cause(*row).cause_id == cause_id]
-    return is_one_of(of_it, *CAUSE_COLUMNS)
+    return row_search.is_one_of(of_it, *CAUSE_COLUMNS)

@@ -11,14 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from mqdlq.constants import reason_text
-from mqdlq.lake import snapshot_directory
-from mqdlq.lake.row_search import (
-    count_keys_by,
-    count_rows,
-    equals,
-    is_one_of,
-    search_rows,
-)
+from mqdlq.lake import row_search, snapshot_directory
 from mqdlq.lake.storage import file_names
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.message_facts import UNKNOWN_MESSAGE, KnownSnapshot, MessageState
@@ -88,7 +81,6 @@ class FoundMessage(MessageFacts):
         return CLASSES[self.cls]
 
     def as_record(self) -> dict[str, Any]:
-        """Return it for CSV and JSON: times in ISO 8601, enumerations as their values."""
         return {name: plain(getattr(self, _FIELDS.get(name, name))) for name in RECORD}
 
 
@@ -118,7 +110,6 @@ COLUMNS: Final = (*ROW_COLUMNS, "correl_id", "persistence")
 def found_message(
     snapshot: KnownSnapshot, row: Mapping[str, Any], state: MessageState
 ) -> FoundMessage:
-    """Return a row of a snapshot, with the state of its message."""
     return FoundMessage(
         **facts_of(row),
         handler=snapshot.handler,
@@ -208,12 +199,12 @@ class Search:
     def with_keys(self, message_keys: Iterable[str]) -> Iterator[FoundMessage]:
         """Yield the messages with these keys (hex); unknown keys are left out."""
         keys = sorted({(bytes.fromhex(key),) for key in message_keys})
-        self.conditions.append(is_one_of(keys, "message_key"))
+        self.conditions.append(row_search.is_one_of(keys, "message_key"))
         return self._messages(DOWNLOADED, EXAMINED)
 
     def count(self) -> Total:
         """Count the messages, whatever their state, up to `COUNTED`."""
-        rows, keys = count_rows(self._sizes, self.conditions, COUNTED + 1)
+        rows, keys = row_search.count_rows(self._sizes, self.conditions, COUNTED + 1)
         return min(keys, COUNTED), rows <= COUNTED
 
     def count_by_application(self, most: int) -> tuple[list[tuple[str, int]], bool]:
@@ -223,7 +214,9 @@ class Search:
         most `EXAMINED_BY_NAME` of the newest do.
         """
         limit = EXAMINED_BY_NAME
-        found, rows = count_keys_by("put_appl_name", self._sizes, self.conditions, most, limit)
+        found, rows = row_search.count_keys_by(
+            "put_appl_name", self._sizes, self.conditions, most, limit
+        )
         return found, rows < limit
 
     def rows(self, columns: Sequence[str], many: int | None = None) -> Iterator[Found]:
@@ -231,7 +224,9 @@ class Search:
         seen: set[tuple[str, str, bytes]] = set()
         for limit in (many, None):
             read = 0
-            for directory, row in search_rows(self._sizes, self.conditions, columns, limit=limit):
+            for directory, row in row_search.search_rows(
+                self._sizes, self.conditions, columns, limit=limit
+            ):
                 read += 1
                 found = self.snapshots[directory], row
                 if (identity := _identity(found)) not in seen:
@@ -253,7 +248,7 @@ class Search:
         self.snapshots = {n: one for n, one in self.snapshots.items() if keys.get(places[n])}
         here = {places[name] for name in self.snapshots}
         wanted = sorted({(key,) for place in here for key in keys[place]})
-        self.conditions.append(is_one_of(wanted, "message_key"))
+        self.conditions.append(row_search.is_one_of(wanted, "message_key"))
 
     def _messages(self, many: int, examined: int) -> Iterator[FoundMessage]:
         """Yield messages with their states; `many` is how many the caller reads at most.
@@ -301,8 +296,10 @@ def find_row(
     for snapshot_id, browse_seq in ledger.message_facts.places(handler, bytes.fromhex(message_key)):
         if snapshot_id in known:
             directory, snapshot = known[snapshot_id]
-            here = [*search.conditions, equals(browse_seq, "browse_seq")]
-            for _, row in search_rows({directory: snapshot.full}, here, columns, limit=1):
+            here = [*search.conditions, row_search.equals(browse_seq, "browse_seq")]
+            for _, row in row_search.search_rows(
+                {directory: snapshot.full}, here, columns, limit=1
+            ):
                 return snapshot, row
     return next(search.rows(columns, 1), None)
 

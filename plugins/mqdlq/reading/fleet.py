@@ -169,7 +169,10 @@ class FleetRow:
     `findings` begins with the most urgent one. A number is None if it is unknown. `file` is None if
     the rules directory has no such file; `has_files` says whether this process sees any handler
     files at all. `last` is the newest run of any kind, `counted` the one whose account counts for
-    the whole queue, and `later` what later runs did with the messages of that one.
+    the whole queue, `later` what later runs did with the messages of that one, and `since` those of
+    them that settled messages which needed attention. `saw` is the newest run that saw the depth,
+    at `checked_at`. `max_depth` is MAXDEPTH, as a run last inquired it; `fill` is the depth as a
+    part of it. `oldest` is the time since when the oldest remaining message is on the queue.
     """
 
     handler: str
@@ -202,7 +205,6 @@ class FleetRow:
 
     @property
     def since(self) -> tuple[SettledSince, ...]:
-        """Later runs that settled messages which needed attention."""
         return summed(one.since for one in self.later if one.is_settled)
 
     @property
@@ -211,7 +213,6 @@ class FleetRow:
 
     @cached_property
     def saw(self) -> RunFacts | None:
-        """The newest run that saw the depth of the queue."""
         if self.seen is None:
             return None
         runs = (self.seen.last, self.seen.whole, self.seen.before, self.seen.closed)
@@ -219,7 +220,6 @@ class FleetRow:
 
     @property
     def checked_at(self) -> datetime | None:
-        """When a run last saw the depth of the queue."""
         saw = self.saw
         look = saw and (saw.sighting or saw.look)
         if look:
@@ -242,7 +242,6 @@ class FleetRow:
 
     @property
     def max_depth(self) -> int | None:
-        """MAXDEPTH, as a run last inquired it."""
         whole = self.seen.whole if self.seen is not None else None
         looks = (run.look for run in (self.saw, whole) if run is not None)
         limits = (look.max_depth for look in looks if look is not None)
@@ -250,7 +249,6 @@ class FleetRow:
 
     @property
     def fill(self) -> float | None:
-        """The depth as a part of the maximum depth."""
         return None if self.depth is None or not self.max_depth else self.depth / self.max_depth
 
     @cached_property
@@ -270,7 +268,6 @@ class FleetRow:
 
     @property
     def oldest(self) -> datetime | None:
-        """Since when the oldest remaining message is on the queue; None: none, or unknown."""
         return self.counted.oldest_left if self.depth != 0 and self.counted is not None else None
 
     @property
@@ -292,7 +289,6 @@ class FleetRow:
 
     @property
     def rules_name(self) -> str:
-        """The file name of the rules of the last run with a table, or of the handler's file."""
         if (run := self._ruled) is not None:
             return PurePath(run.rules_source).name
         handler = self.file.handler if self.file is not None else None
@@ -345,10 +341,8 @@ def _about_runs(row: FleetRow, now: datetime) -> Iterator[Finding]:
     last, refusal = row.last, row.refusal
     if refusal is not None and (last is None or refusal.at > last.started_at):
         yield (QueueState.REFUSED, f"{moment(refusal.at)}: {refusal.why}")
-    for approval in row.approvals:
-        text = (
-            f"A plan for {count(approval.messages, 'message')} waits since {moment(approval.at)}."
-        )
+    for one in row.approvals:
+        text = f"A plan for {count(one.messages, 'message')} waits since {moment(one.at)}."
         yield (QueueState.APPROVAL, text)
     if last is None:
         return

@@ -128,7 +128,6 @@ def _json_lines(_names: Sequence[str], batches: Iterator[list[dict[str, Any]]]) 
 
 
 def plain(value: Any) -> Any:
-    """Return a time in ISO 8601, and any other value as it is."""
     return value.isoformat() if isinstance(value, datetime) else value
 
 
@@ -160,7 +159,6 @@ class _Sink(io.RawIOBase):
         return len(data)
 
     def taken(self) -> bytes:
-        """Return the bytes since the last call."""
         taken = bytes(self._held)
         self._held.clear()
         return taken

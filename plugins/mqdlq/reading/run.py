@@ -291,7 +291,6 @@ class Account:
 
     @property
     def booked(self) -> int:
-        """How many messages are accounted for."""
         return sum(self.outcomes.values()) + self.not_selected
 
     @property
@@ -331,7 +330,6 @@ def account_of(sources: Sources, counts: RunCounts, missing: Sequence[int]) -> A
 
 
 def booked_outcomes(sources: Sources, counts: RunCounts) -> Counter[Outcome]:
-    """Count the outcomes of the run's own messages and of the settled ones."""
     booked = counts.outcomes
     for how, number in sources.settled.items():
         booked[how.outcome] += number

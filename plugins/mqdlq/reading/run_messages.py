@@ -19,16 +19,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mqdlq import lake
 from mqdlq.causes import find_cause
 from mqdlq.constants import reason_text
 from mqdlq.errors import LakeError
-from mqdlq.lake import (
-    SnapshotManifest,
-    full_rows_of_settled,
-    read_manifest,
-    settled_rows,
-    snapshot_rows,
-)
 from mqdlq.lake.row_search import is_one_of, is_within, places_of_rows, search_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader, Listed
@@ -156,7 +150,6 @@ class Message(MessageFacts):
 
     @property
     def rule_line(self) -> int:
-        """The line of the rule that decided, 0 for none."""
         return self._line_of(self.fact.rule) if self.fact is not None else 0
 
     @property
@@ -269,7 +262,6 @@ def _action(run: Run, outcome: Outcome, cls: MessageClass | None) -> dict[str, A
 
 @lru_cache(maxsize=8)
 def _named_queue(rules_text: str) -> str:
-    """Return the queue that a table names, "" for none."""
     table = check(rules_text, frozen=True).table
     return "" if table is None else table.control.input_q.strip()
 
@@ -289,23 +281,23 @@ _Vanished = dict[int, tuple[OutcomeFact | None, tuple[Attempt, ...]]]
 
 
 def messages_of(
-    sources: Sources, ledger: Ledger, *, lake: bool = True, settled: bool = True
+    sources: Sources, ledger: Ledger, *, in_lake: bool = True, settled: bool = True
 ) -> Iterator[Message]:
     """Yield the messages of a run in browse order, then the settled messages in any order.
 
-    For a run for named messages, only these are yielded. Without `lake`, or `settled`, messages, or
-    settled messages, are read from the ledger only. Raises UnreadableError if the lake fails; the
-    caller must then discard the messages yielded so far.
+    For a run for named messages, only these are yielded. Without `in_lake` messages, and without
+    `settled` the settled ones, are read from the ledger only. Raises UnreadableError if the lake
+    fails; the caller must then discard the messages yielded so far.
     """
     run, manifest = sources.run, sources.manifest
     if run is None:
         return
-    snapshot = sources.snapshot if lake and manifest is not None else None
+    snapshot = sources.snapshot if in_lake and manifest is not None else None
     known, named = ledger.outcomes.corrected(run.run_id), run.named
     rows: Iterator[dict[str, Any]] = iter(())
     has_settled = False
     if snapshot is not None and manifest is not None:
-        own = partial(snapshot_rows, snapshot.location, ROW_COLUMNS)
+        own = partial(lake.snapshot_rows, snapshot.location, ROW_COLUMNS)
         rows = _readable(SNAPSHOT_UNREADABLE, own)
         has_settled = settled and not named and manifest.settled > 0
     vanished: _Vanished = {}
@@ -353,13 +345,13 @@ def _settled(
     left: dict[int, int] = {}
 
     def compact() -> Iterator[dict[str, Any]]:
-        for batch in settled_rows(location, ("browse_seq", *_HOW)):
+        for batch in lake.settled_rows(location, ("browse_seq", *_HOW)):
             yield from batch.to_pylist()
 
     for row in _readable(_SETTLED_UNREADABLE, compact):
         left[row["browse_seq"]] = kinds.setdefault(_ending(row), len(kinds))
     by_number = list(kinds)
-    rows = partial(full_rows_of_settled, location, ROW_COLUMNS)
+    rows = partial(lake.full_rows_of_settled, location, ROW_COLUMNS)
     for row in _readable(_SETTLED_UNREADABLE, rows):
         browse_seq = row["browse_seq"]
         if browse_seq in vanished:
@@ -497,7 +489,7 @@ class MessageList:
             )
 
     def _select_in_both(
-        self, chosen: RowFilter, wanted: OutcomeFilter, manifest: SnapshotManifest
+        self, chosen: RowFilter, wanted: OutcomeFilter, manifest: lake.SnapshotManifest
     ) -> array[int]:
         ledger, run_id = self._ledger.run_messages, self._run.run_id
         full = set(self._full_rows(chosen, manifest))
@@ -515,14 +507,14 @@ class MessageList:
         found |= {place for place, fits in settled.items() if fits and place not in listed}
         return array("q", sorted(found))
 
-    def _full_rows(self, chosen: RowFilter, manifest: SnapshotManifest) -> array[int]:
+    def _full_rows(self, chosen: RowFilter, manifest: lake.SnapshotManifest) -> array[int]:
         conditions = conditions_of(chosen, {self._location: manifest.full})
         if named := self._run.named:
             conditions.append(is_one_of(sorted((key,) for key in named), "message_key"))
         return places_of_rows(self._location, manifest.full, conditions)
 
     def _compact_rows(
-        self, chosen: RowFilter, manifest: SnapshotManifest
+        self, chosen: RowFilter, manifest: lake.SnapshotManifest
     ) -> Iterator[dict[str, Any]]:
         """Yield the compact rows of the selected settled messages, in browse order."""
         matching: set[tuple[str, bytes]] = set()
@@ -530,13 +522,13 @@ class MessageList:
             within = self._siblings(manifest.refers_to)
             found = search_rows(within, conditions_of(chosen, within), ("message_key",))
             matching = {(place.rsplit("/", 1)[1], row["message_key"]) for place, row in found}
-        for batch in settled_rows(self._location):
+        for batch in lake.settled_rows(self._location):
             for row in batch.to_pylist():
                 if chosen.is_empty or (row["snapshot_id"], row["message_key"]) in matching:
                     yield row
 
     def _rows_at(
-        self, places: Sequence[int], manifest: SnapshotManifest
+        self, places: Sequence[int], manifest: lake.SnapshotManifest
     ) -> dict[int, dict[str, Any]]:
         """Return the rows of these messages by browse_seq.
 
@@ -553,7 +545,7 @@ class MessageList:
         left = pa.array([place for place in places if place not in found], pa.int64())
         compact = [
             row
-            for batch in settled_rows(self._location)
+            for batch in lake.settled_rows(self._location)
             for row in batch.filter(pc.is_in(batch.column("browse_seq"), left)).to_pylist()
         ]
         siblings = self._siblings({row["snapshot_id"] for row in compact})
@@ -569,7 +561,7 @@ class MessageList:
         """Return other snapshots of the queue, and how many full rows each has."""
         directory = self._location.rstrip("/").rsplit("/", 1)[0]
         places = [f"{directory}/{name}" for name in sorted(names)]
-        return {place: read_manifest(place).full for place in places}
+        return {place: lake.read_manifest(place).full for place in places}
 
 
 def _fits(compact: Mapping[str, Any], chosen: OutcomeFilter) -> bool:

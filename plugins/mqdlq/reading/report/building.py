@@ -89,11 +89,9 @@ class RunReading:
 
     @property
     def run(self) -> Run | None:
-        """The run, None if the ledger has no such run."""
         return self.sources.run
 
     def as_reported(self, recorded: RecordedVerdict) -> Self:
-        """Return it with the words of the run's last report."""
         verdict, headline, why = Verdict(recorded.verdict), recorded.headline, recorded.why
         return replace(self, verdict=verdict, headline=headline, why=why, is_reported=True)
 
@@ -168,7 +166,6 @@ class Report(RunReading):
 
     @property
     def next_steps(self) -> str:
-        """What to do about the failures of stages, "" if nothing is known."""
         return "; ".join(dict.fromkeys(one.next_step for one in self.failures if one.next_step))
 
 
@@ -385,14 +382,14 @@ def gather(
 ) -> tuple[Sources, Gathered]:
     """Read all messages of a run once; data missing in the lake is reported in `troubles`."""
     forecast = _start_forecast(sources, ledger)
-    may = {"lake": True, "settled": True}
+    may = {"in_lake": True, "settled": True}
     while True:
         gathered = Gathered(forecast() if forecast is not None else None)
         try:
             for message in _as_of_today(messages_of(sources, ledger, **may), since):
                 gathered.add(message)
         except UnreadableError as error:
-            may["settled" if error.is_of_settled else "lake"] = False
+            may["settled" if error.is_of_settled else "in_lake"] = False
             if not error.is_of_settled:
                 sources = replace(sources, manifest=None)
             sources = replace(sources, troubles=(*sources.troubles, str(error)))
@@ -492,7 +489,6 @@ def _find_next_start(run: Run, at: datetime) -> datetime | None:
 
 
 def _run_before(run: Run, ledger: Ledger) -> tuple[TakenSnapshot, Sighting] | None:
-    """Return the snapshot and the last browse of the run before that closed its account."""
     before = ledger.alerts.run_before(run, is_closed=True)
     taken = ledger.snapshots.of_run(before) if before is not None else None
     sighting = ledger.accounts.of_run(before) if before is not None else None

@@ -170,7 +170,6 @@ def _attempted(one: Tried) -> tuple[object, ...]:
 
 
 def destination_in_words(group: MessageGroup) -> str:
-    """Return where the messages of a group were to go."""
     first = group.first
     return MANY if group.is_mixed else place(_shared(first.dest_q_name), first.dest_q_mgr_name)
 

@@ -186,7 +186,6 @@ def security_policy() -> str:
 
 
 def render_html(report: Report, paths: Paths | None = None) -> str:
-    """Return the page, with links to the operator's page if its paths are known."""
     css = _styles()
     rules = report.rules[:MOST_GROUPS]
     return _template().render(
@@ -210,7 +209,6 @@ def render_html(report: Report, paths: Paths | None = None) -> str:
 
 @cache
 def _styles() -> str:
-    """Return the styles of the components, then those of the page."""
     files = (COMPONENTS / "components.css", Path(__file__).with_name("report.css"))
     return "".join(file.read_text(encoding="utf-8") for file in files)
 

@@ -152,7 +152,6 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def shown(record: Any) -> dict[str, Any]:
-    """Return what the document has of a record, by key."""
     match record:
         case Report():
             return _shallow(record, record.sources) | {"run": _run(record)}

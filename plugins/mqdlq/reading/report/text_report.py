@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mqdlq import words
 from mqdlq.causes import CountedCause
 from mqdlq.model import AttemptState, MessageClass, Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
@@ -28,20 +29,6 @@ from mqdlq.reading.report.building import (
 )
 from mqdlq.reading.report.groups import MessageGroup, destination_in_words
 from mqdlq.reading.run import Account, FailedRule, RuleRow, failed_in_words
-from mqdlq.words import (
-    NO_OUTCOME,
-    cause_in_words,
-    count,
-    destination_of,
-    learned_in_words,
-    moment,
-    not_selected,
-    outcome_in_words,
-    span,
-    target,
-    untouched_in_words,
-    visible,
-)
 
 WIDTH: Final = 100
 _MOST_LEARNED: Final = 5
@@ -68,7 +55,6 @@ def render_text(report: Report, paths: Paths | None = None) -> str:
 
 
 def print_report(report: Report, console: Console, paths: Paths | None = None) -> None:
-    """Print the report on a console, with colour where it has any."""
     console.print(Group(*_parts(report, paths)), width=min(WIDTH, console.width))
 
 
@@ -76,18 +62,18 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
     yield from _verdict(report)
     yield _facts(report, paths)
     yield from _expiry(report.expiry)
-    learned = [learned_in_words(one, report.run_id) for one in report.learned]
+    learned = [words.learned_in_words(one, report.run_id) for one in report.learned]
     yield from _lines("Corrected outcomes", learned, most=_MOST_LEARNED, indent=2)
     lines = [line for one in report.failures for line in one.why.splitlines()]
     if len(lines) > len(report.failures):  # else the verdict has them
         yield from _section("Error", "")
-        yield from (Text(f"  {visible(line)}") for line in lines[:_MOST_ERROR_LINES])
+        yield from (Text(f"  {words.visible(line)}") for line in lines[:_MOST_ERROR_LINES])
         yield from _rest(len(lines) - _MOST_ERROR_LINES, "line")
     if report.without_outcome:
-        yield from _section("Without an outcome", count(report.without_outcome, "message"))
+        yield from _section("Without an outcome", words.count(report.without_outcome, "message"))
         yield from _unaccounted(report.unaccounted_groups)
     if report.needs_attention:
-        yield from _section("Needs attention", count(report.needs_attention, "message"))
+        yield from _section("Needs attention", words.count(report.needs_attention, "message"))
         yield from _attention(report.attention_groups, report.written_at)
     if report.more:
         yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
@@ -109,12 +95,12 @@ def _verdict(report: Report) -> Iterator[Text]:
     if run is not None:
         names = [run.handler, f"{run.queue} @ {run.queue_manager}"]
     mode = ["dry run"] if run is not None and run.dry_run else []
-    yield Text.assemble((word, style), "  ", "  ".join([*map(visible, names), *mode]))
+    yield Text.assemble((word, style), "  ", "  ".join([*map(words.visible, names), *mode]))
     yield Text(report.headline, style="bold")
     if report.why:
-        yield Text.assemble(("Why: ", "bold red"), visible(report.why))
+        yield Text.assemble(("Why: ", "bold red"), words.visible(report.why))
     if report.next_steps:
-        yield Text.assemble(("Next: ", "bold"), visible(report.next_steps))
+        yield Text.assemble(("Next: ", "bold"), words.visible(report.next_steps))
     yield Text("")
 
 
@@ -124,22 +110,23 @@ def _facts(report: Report, paths: Paths | None) -> Table:
     facts.add_column()
     run = report.run
     if run is not None:
-        by = f", by {visible(run.started_by)}" if run.started_by else ""
-        why = f": {visible(run.why)}" if run.why else ""
-        when = f"{moment(run.started_at)}, {span(report.duration_s)}{by}{why}"
-        facts.add_row("Run", Text(f"{visible(run.run_id)}  {when}"))
+        by = f", by {words.visible(run.started_by)}" if run.started_by else ""
+        why = f": {words.visible(run.why)}" if run.why else ""
+        when = f"{words.moment(run.started_at)}, {words.span(report.duration_s)}{by}{why}"
+        facts.add_row("Run", Text(f"{words.visible(run.run_id)}  {when}"))
         facts.add_row(
-            "Rules", Text(f"{visible(run.rules_source)}  {run.rules_digest[:12]}", overflow="fold")
+            "Rules",
+            Text(f"{words.visible(run.rules_source)}  {run.rules_digest[:12]}", overflow="fold"),
         )
         if paths is not None:
             facts.add_row("Page", Text(paths.run(run.handler, run.run_id), overflow="fold"))
     if report.stages:
-        facts.add_row("Stages", Text(visible(_stages(report))))
+        facts.add_row("Stages", Text(words.visible(_stages(report))))
     if report.account is not None and report.account.messages:
         for label, line in _account(report.account):
             facts.add_row(label, Text(line))
     elif report.account is None and report.sources.snapshot is not None:
-        facts.add_row("Account", Text(untouched_in_words(report.sources.snapshot.messages)))
+        facts.add_row("Account", Text(words.untouched_in_words(report.sources.snapshot.messages)))
     return facts
 
 
@@ -149,11 +136,11 @@ def _expiry(expiry: Expiry | None) -> Iterator[RenderableType]:
     said = [*filter(None, (expiry_in_words(expiry), expired_in_words(expiry)))]
     if said:
         yield from _section("Expiry", "")
-        yield from (Padding(Text(words), (0, 0, 0, 2)) for words in said)
+        yield from (Padding(Text(line), (0, 0, 0, 2)) for line in said)
     for one in expiry.causes[:_MOST_CAUSES]:
-        first = f"the first at {moment(one.first_at)}"
-        words = f"{one.messages:>5,}  {cause_in_words(one.cause, one.queues)}: {first}"
-        yield Padding(Text(words, overflow="fold"), (0, 0, 0, 2))
+        first = f"the first at {words.moment(one.first_at)}"
+        line = f"{one.messages:>5,}  {words.cause_in_words(one.cause, one.queues)}: {first}"
+        yield Padding(Text(line, overflow="fold"), (0, 0, 0, 2))
     yield from _rest(sum(one.messages for one in expiry.causes[_MOST_CAUSES:]), "message")
 
 
@@ -166,20 +153,20 @@ def _stages(report: Report) -> str:
 def _account(account: Account) -> Iterator[tuple[str, str]]:
     parts = [f"{n:,} {outcome.words}" for outcome, n in account.outcomes.items()]
     missing = account.messages - account.booked
-    parts.extend([f"{missing:,} {NO_OUTCOME}"] if missing > 0 else [])
+    parts.extend([f"{missing:,} {words.NO_OUTCOME}"] if missing > 0 else [])
     equals = "=" if account.booked <= account.messages else "is not"
     selected = f"{account.selected:,} selected of " if account.not_selected else ""
     whole = f"{selected}{account.messages:,} in the snapshot"
     yield "Account", f"{whole} {equals} {' + '.join(parts)}"
     if account.not_selected:
-        yield "", not_selected(account.not_selected)
+        yield "", words.not_selected(account.not_selected)
     if account.settled:
         yield "", f"{account.settled:,} of them settled by earlier runs"
     browse = account.last_browse
     if browse is not None:
         returned = f", {browse.returned:,} returned" if browse.returned else ""
         met = f"{browse.depth:,} on the queue, {browse.seen:,} of this run{returned}"
-        yield "", f"last browse {moment(browse.at)}: {met}, {browse.arrived:,} arrived since"
+        yield "", f"last browse {words.moment(browse.at)}: {met}, {browse.arrived:,} arrived since"
 
 
 def _attention(groups: Sequence[MessageGroup], now: datetime) -> Iterator[RenderableType]:
@@ -188,14 +175,14 @@ def _attention(groups: Sequence[MessageGroup], now: datetime) -> Iterator[Render
         which = "message" if group.messages == 1 else "messages"
         yield Text.assemble(
             f"  {group.messages:>5,} ",
-            (outcome_in_words(first.outcome), "bold"),
+            (words.outcome_in_words(first.outcome), "bold"),
             f"  {which} {group.browse_seqs}",
         )
         details = Table.grid(padding=(0, 1))
         details.add_column(style="dim", no_wrap=True, min_width=5)
         details.add_column(overflow="fold")
-        for label, words in _details(group, now):
-            details.add_row(label, Text(words))
+        for label, line in _details(group, now):
+            details.add_row(label, Text(line))
         yield Padding(details, (0, 0, 0, 8))
     yield from _rest(sum(g.messages for g in groups[_MOST_ATTENTION:]), "message")
 
@@ -219,10 +206,10 @@ def _details(group: MessageGroup, now: datetime) -> Iterator[tuple[str, str]]:
     if group.tried:
         *earlier, last = group.tried
         before = sum(tried.attempts for tried in earlier)
-        more = f"; {count(before, 'attempt')} before" if before else ""
+        more = f"; {words.count(before, 'attempt')} before" if before else ""
         yield "tried", grouped.tried_in_words(last, group.messages) + more
     if first.why and not group.tried and first.outcome is not Outcome.UNMATCHED:
-        yield "why", visible(first.why)
+        yield "why", words.visible(first.why)
     if origin := grouped.origin_in_words(group, now):
         yield "from", origin
     yield "next", first.next_step
@@ -255,7 +242,7 @@ def _rules(rows: Sequence[RuleRow]) -> Iterator[RenderableType]:
             f"{row.rule}" if row.rule else "-",
             f"{row.line}" if row.line else "-",
             row.action or "-",
-            Text(target(row.target_q, row.target_q_mgr) or "-"),
+            Text(words.target(row.target_q, row.target_q_mgr) or "-"),
         )
     yield table
     yield from _rest(len(rows) - _MOST_RULES, "row")
@@ -263,10 +250,10 @@ def _rules(rows: Sequence[RuleRow]) -> Iterator[RenderableType]:
 
 def _failed_rules(rules: Sequence[FailedRule]) -> Iterator[RenderableType]:
     for row in rules[:_MOST_RULES]:
-        to = f" to {target(row.target_q, row.target_q_mgr)}" if row.target_q else ""
+        to = f" to {words.target(row.target_q, row.target_q_mgr)}" if row.target_q else ""
         which = f"rule {row.rule} (line {row.line}) {row.action}{to}"
-        words = f"{which}: {failed_in_words(row)}; {count(row.messages, 'message')}"
-        yield Padding(Text(words, overflow="fold"), (0, 0, 0, 4))
+        line = f"{which}: {failed_in_words(row)}; {words.count(row.messages, 'message')}"
+        yield Padding(Text(line, overflow="fold"), (0, 0, 0, 4))
     yield from _rest(len(rules) - _MOST_RULES, "rule")
 
 
@@ -279,11 +266,11 @@ def _causes(groups: Sequence[CountedCause]) -> Iterator[RenderableType]:
     for group in groups[:_MOST_CAUSES]:
         ended = [f"{n:,} {outcome.words}" for outcome, n in group.outcomes.items()]
         missing = group.messages - sum(group.outcomes.values())
-        ended.extend([f"{missing:,} {NO_OUTCOME}"] if missing else [])
+        ended.extend([f"{missing:,} {words.NO_OUTCOME}"] if missing else [])
         table.add_row(
             f"{group.messages:,}",
             Text(group.cause.reason_text),
-            Text(destination_of(group.cause, group.queues or 0)),
+            Text(words.destination_of(group.cause, group.queues or 0)),
             ", ".join(ended),
         )
     yield table
@@ -295,7 +282,7 @@ def _attempts(report: Report) -> str:
     if not made:
         return "no attempts"
     failed = report.attempts.get(AttemptState.FAILED, 0)
-    return f"{count(made, 'attempt')}, {failed:,} failed"
+    return f"{words.count(made, 'attempt')}, {failed:,} failed"
 
 
 def _section(title: str, remark: str) -> Iterator[Text]:
@@ -309,4 +296,6 @@ def _table() -> Table:
 
 def _rest(number: int, noun: str) -> Iterator[Text]:
     if number > 0:
-        yield Text(f"        and {count(number, noun)} more: see the HTML report", style="dim")
+        yield Text(
+            f"        and {words.count(number, noun)} more: see the HTML report", style="dim"
+        )
