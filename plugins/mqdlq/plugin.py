@@ -21,24 +21,20 @@ from mqdlq.reading.page_paths import MOUNT, Paths
 Message = MutableMapping[str, Any]
 
 
-class LazyPage:
-    """The page as an ASGI application that is imported with the first request."""
+async def page(
+    scope: MutableMapping[str, Any],
+    receive: Callable[[], Awaitable[Message]],
+    send: Callable[[Message], Awaitable[None]],
+) -> None:
+    """Answer a request for the page, which is imported with the first; the page checks who asks.
 
-    async def __call__(
-        self,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-    ) -> None:
-        """Answer a request; the page itself checks who asks.
+    `request.state.airflow` of a page is the app of Airflow that has the page, whose REST API starts
+    runs.
+    """
+    from mqdlq.web.app import application  # noqa: PLC0415 (only the api-server imports it)
 
-        `request.state.airflow` of a page is the app of Airflow that has the page, whose REST API
-        starts runs.
-        """
-        from mqdlq.web.app import application  # noqa: PLC0415 (only the api-server imports it)
-
-        scope.setdefault("state", {})["airflow"] = scope.get("app")
-        await application()(scope, receive, send)
+    scope.setdefault("state", {})["airflow"] = scope.get("app")
+    await application()(scope, receive, send)
 
 
 AIRFLOW_ROOT: Final = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
@@ -50,7 +46,7 @@ class MqdlqPlugin(AirflowPlugin):
 
     name = "mqdlq"
     listeners = [run_listeners]  # noqa: RUF012 (as Airflow declares it)
-    fastapi_apps = [{"app": LazyPage(), "url_prefix": MOUNT, "name": "mqdlq"}]  # noqa: RUF012 (the same)
+    fastapi_apps = [{"app": page, "url_prefix": MOUNT, "name": "mqdlq"}]  # noqa: RUF012 (the same)
     external_views = [  # noqa: RUF012 (the same)
         {
             "name": "Dead letters",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
@@ -32,26 +31,27 @@ def handler_page(handler: str) -> str:
 class _RunLink(BaseOperatorLink):
     """A link that the worker puts into an XCom after the task, where Airflow's UI finds it."""
 
-    address: ClassVar[Callable[[Paths, str, str], str]]
+    path: ClassVar[str]
+    """The name of a path of `Paths`."""
 
     def get_link(self, operator: Report, *, ti_key: Any) -> str:  # type: ignore[override]
         """Return the address; without `[api] base_url`, a path on the same host."""
         run_id = operator.reported_run_id or ledger_run_id(operator.handler, ti_key.run_id)
-        return type(self).address(Paths(airflow_address()), operator.handler, run_id)
+        return str(getattr(Paths(airflow_address()), self.path)(operator.handler, run_id))
 
 
 class ReportLink(_RunLink):
     """The link to a run's HTML report, which Airflow serves with its own permissions."""
 
     name = "Report"
-    address = Paths.run_report
+    path = "run_report"
 
 
 class RunPageLink(_RunLink):
     """The link to a run on the operator's page."""
 
     name = "Run in Dead letters"
-    address = Paths.run
+    path = "run"
 
 
 LINKS: Final = (ReportLink(), RunPageLink())

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mqdlq.cli.connections import ConnectionId
-from mqdlq.cli.output import Output, attributes, console, refusing, write_json
+from mqdlq.cli.output import Output, console, refusing, write_json
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, MqDlqError
 from mqdlq.handlers import Handler, load_handlers
 from mqdlq.local.environment import find_settings
@@ -19,7 +20,7 @@ from mqdlq.model import QueueKind
 from mqdlq.mqi.connect import connect
 from mqdlq.rules import ControlData
 from mqdlq.stages.run_options import read_control_data
-from mqdlq.tools.backout_advice import BackoutAdvice, advise_on_backout
+from mqdlq.tools.backout_advice import advise_on_backout
 from mqdlq.words import count
 
 
@@ -56,15 +57,12 @@ def backout_advice(
             )
             found = advise_on_backout(queue_manager, pattern.strip(), served, state_queues)
     if output == "json":
-        names = ("queue", "bothresh=threshold", "boqname=backout_queue")
-        more = ("handlers", "findings", "commands")
-        queues = [attributes(one, *names, *more) for one in found]
-        write_json({"queue_manager": queue_manager.name, "pattern": pattern, "queues": queues})
+        write_json({"queue_manager": queue_manager.name, "pattern": pattern, "queues": found})
     else:
         out = console()
         for part in _parts(queue_manager.name, pattern, found):
             out.print(part)
-    raise SystemExit(int(any(one.findings for one in found)))
+    raise SystemExit(int(any(one["findings"] for one in found)))
 
 
 def _find_queues_of_handlers(
@@ -94,9 +92,9 @@ def _find_queues_of_handlers(
 
 
 def _parts(
-    queue_manager: str, pattern: str, found: Sequence[BackoutAdvice]
+    queue_manager: str, pattern: str, found: Sequence[Mapping[str, Any]]
 ) -> Iterator[RenderableType]:
-    faulty = [one for one in found if one.findings]
+    faulty = [one for one in found if one["findings"]]
     yield Text.assemble(
         ("BACKOUT ADVICE", "bold"),
         f"  {pattern} @ {queue_manager}: {count(len(found), 'queue')}, {len(faulty)} with findings",
@@ -112,14 +110,14 @@ def _parts(
     table.add_column("Finding", overflow="fold")
     for one in found:
         table.add_row(
-            Text(one.queue),
-            str(one.threshold),
-            Text(one.backout_queue or "-"),
-            Text(", ".join(one.handlers) or "-"),
-            Text("; ".join(one.findings) or "ok"),
+            Text(one["queue"]),
+            str(one["bothresh"]),
+            Text(one["boqname"] or "-"),
+            Text(", ".join(one["handlers"]) or "-"),
+            Text("; ".join(one["findings"]) or "ok"),
         )
     yield table
-    commands = [command for one in faulty for command in one.commands]
+    commands = [command for one in faulty for command in one["commands"]]
     if commands:
         yield Text("\nMQSC commands that correct this:")
         yield from (Text(f"  {command}") for command in commands)

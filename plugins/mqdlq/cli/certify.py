@@ -24,7 +24,7 @@ from mqdlq.local.environment import find_settings
 from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.connection_settings import ConnectionSettings
 from mqdlq.tools.certify import certification
-from mqdlq.tools.certify.bench import DEFAULT_PREFIX, administrator_commands, check_prefix
+from mqdlq.tools.certify.behaviours import DEFAULT_PREFIX, administrator_commands, check_prefix
 from mqdlq.tools.certify.certification import Certification, Finding, Verdict
 
 VERSION: Final = 1
@@ -80,11 +80,12 @@ def _as_json(found: Certification, settings: ConnectionSettings, *, mask: bool) 
         "report": "mqdlq certify",
         "version": VERSION,
         "at": found.at.isoformat(timespec="seconds"),
-        "queue_manager": MASKED if mask else one.queue_manager,
+        "queue_manager": MASKED if mask else one["queue_manager"],
         "scratch_prefix": MASKED if mask else found.prefix,
-        **attributes(one, "command_level", "platform"),
+        "command_level": one["command_level"],
+        "platform": one["platform"],
         "transport": settings.transport,
-        **attributes(one, "client", "client_version", "mqdlq"),
+        **{name: one[name] for name in ("client", "client_version", "mqdlq")},
         **{str(verdict): found.count(verdict) for verdict in Verdict},
         "behaviours": [_finding_as_json(finding) for finding in found.findings],
     }
@@ -164,10 +165,10 @@ def _certify(
 
     def begin(begun: Certification) -> None:
         one = begun.versions
-        name = MASKED if mask else one.queue_manager
+        name = MASKED if mask else one["queue_manager"]
         click.echo(
-            f"queue manager {name}, command level {one.command_level} on {one.platform},"
-            f" through {one.client} {one.client_version}; mqdlq {one.mqdlq}"
+            f"queue manager {name}, command level {one['command_level']} on {one['platform']},"
+            f" through {one['client']} {one['client_version']}; mqdlq {one['mqdlq']}"
         )
 
     def show(finding: Finding) -> None:

@@ -10,7 +10,7 @@ from mqdlq import directories
 from mqdlq.cli.output import Output, attributes, refusing, write_json
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
-from mqdlq.tools.shadow import ShadowComparison, Verdict, compare_with_rules
+from mqdlq.tools.shadow import ShadowComparison, Verdict
 
 
 def shadow(
@@ -46,7 +46,7 @@ def shadow(
         first, second, *others = [
             Snapshot.named(directories.lake(), name) for name in (before, after, *arrivals)
         ]
-        found = compare_with_rules(first, second, others)
+        found = ShadowComparison(first, second, others)
     if output == "json":
         names = ("verdict", "said=planned", "happened=observed", "messages", "samples")
         write_json(

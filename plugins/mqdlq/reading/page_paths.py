@@ -1,13 +1,14 @@
-"""The paths of the operator's page, each declared once, for pages, reports, notes and alerts.
+"""The paths of the operator's page, each declared once, for its routes and for links to it.
 
 All state of a page is in its URL: filters are query parameters, and an empty one is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, overload
 from urllib.parse import quote, urlencode
 
 MOUNT: Final = "/mqdlq"
@@ -16,6 +17,9 @@ MOUNT: Final = "/mqdlq"
 DAG_PREFIX: Final = "mq_dlq_"
 NOT_HANDLERS: Final = frozenset({"history", "restore", "broken_handlers"})
 """DAGs of the project that handle no queue, without the prefix."""
+
+Filters = Mapping[str, object]
+_PART: Final = re.compile(r"{(\w+)}")
 
 
 def dag_of(handler: str) -> str:
@@ -27,13 +31,38 @@ def handler_of(dag_id: str) -> str | None:
     return None if name in {"", dag_id} or name in NOT_HANDLERS else name
 
 
-KEY: Final = "message_key"
-"""The query parameter of a message_key; it may occur several times."""
-CAUSE: Final = "cause_id"
-"""The query parameter of a cause_id."""
+class _Path:
+    """A path with its parts in braces.
 
-Filters = Mapping[str, object]
-NO_FILTERS: Final[Filters] = {}
+    Of the class `Paths` it is the template of a route; of an object, a function that returns a
+    link. The function takes the parts in order, with a handler's name for `dag_id`, and then a
+    page's query parameters, if any.
+    """
+
+    def __init__(self, template: str) -> None:
+        self._template = template
+
+    @overload
+    def __get__(self, paths: None, of: type) -> str: ...
+    @overload
+    def __get__(self, paths: Paths, of: type) -> Callable[..., str]: ...
+    def __get__(self, paths: Paths | None, of: type) -> str | Callable[..., str]:
+        if paths is None:
+            return self._template
+        root = f"{paths.airflow}{MOUNT}"
+
+        def link(*given: Any) -> str:
+            parts = iter(given)
+            path = _PART.sub(lambda part: _filled(part[1], next(parts)), self._template)
+            filters: Filters = next(parts, {})
+            chosen = {name: one for name, one in filters.items() if one is not None and one != ""}
+            return f"{root}{path}" + (f"?{urlencode(chosen, doseq=True)}" if chosen else "")
+
+        return link
+
+
+def _filled(name: str, value: str) -> str:
+    return quote(dag_of(value) if name == "dag_id" else value, safe="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,124 +70,45 @@ class Paths:
     """The paths of the page behind one address of Airflow.
 
     `airflow` has no slash at its end: "" or a path such as ``/airflow`` for links within the page,
-    an address such as ``https://airflow.example.com`` for links from elsewhere. `handler` is the
-    name of a handler, and each `filters` a page's query parameters.
+    an address such as ``https://airflow.example.com`` for links from elsewhere.
     """
 
     airflow: str = ""
 
-    def overview(self, filters: Filters = NO_FILTERS) -> str:
-        return self._at("/", filters)
-
-    def search(self, filters: Filters = NO_FILTERS) -> str:
-        return self._at("/search", filters)
-
-    def search_file(self, form: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of found messages as a file: `form` is csv or jsonl."""
-        return self._at(f"/search.{_part(form)}", filters)
-
-    def audit(self, filters: Filters = NO_FILTERS) -> str:
-        return self._at("/audit", filters)
-
-    def licences(self) -> str:
-        return self._at("/licences")
-
-    def static(self, name: str, version: str) -> str:
-        """Return the path of a file of the page; `version` changes with its content."""
-        return self._at(f"/static/{_part(name)}", {"v": version})
-
-    def handler(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        return self._of(handler, "", filters)
-
-    def causes(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        return self._of(handler, "/causes", filters)
-
-    def cause(self, handler: str, cause_id: str, filters: Filters = NO_FILTERS) -> str:
-        return self._of(handler, f"/causes/{_part(cause_id)}", filters)
-
-    def cause_rule(self, handler: str, cause_id: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of a rule for one cause."""
-        return self._of(handler, f"/causes/{_part(cause_id)}/rule", filters)
-
-    def cause_rule_file(
-        self, handler: str, cause_id: str, form: str, filters: Filters = NO_FILTERS
-    ) -> str:
-        """Return the path of the table with this rule: `form` is rules, or diff."""
-        return self._of(handler, f"/causes/{_part(cause_id)}/rule.{_part(form)}", filters)
-
-    def message(self, handler: str, message_key: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of a message, by its key in hexadecimal digits."""
-        return self._of(handler, f"/messages/{_part(message_key)}", filters)
-
-    def message_part(
-        self, handler: str, message_key: str, part: str, filters: Filters = NO_FILTERS
-    ) -> str:
-        """Return the path of a part of a message: ``body``, ``related`` or ``row.json``."""
-        return self._of(handler, f"/messages/{_part(message_key)}/{part}", filters)
-
-    def runs(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        return self._of(handler, "/runs", filters)
-
-    def run(self, handler: str, run_id: str, filters: Filters = NO_FILTERS) -> str:
-        return self._of(handler, f"/runs/{_part(run_id)}", filters)
-
-    def run_report(self, handler: str, run_id: str) -> str:
-        return self._of(handler, f"/runs/{_part(run_id)}/report")
-
-    def run_outcomes(
-        self, handler: str, run_id: str, form: str, filters: Filters = NO_FILTERS
-    ) -> str:
-        """Return the path of a run's outcomes as a file: `form` is csv, jsonl or parquet."""
-        return self._of(handler, f"/runs/{_part(run_id)}/outcomes.{_part(form)}", filters)
-
-    def rules(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        return self._of(handler, "/rules", filters)
-
-    def history(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        return self._of(handler, "/history", filters)
-
-    def act(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        return self._of(handler, "/act", filters)
+    overview = _Path("/")
+    search = _Path("/search")
+    search_file = _Path("/search.{form}")
+    audit = _Path("/audit")
+    audit_file = _Path("/audit.{form}")
+    licences = _Path("/licences")
+    static = _Path("/static/{name}")
+    handler = _Path("/dags/{dag_id}")
+    causes = _Path("/dags/{dag_id}/causes")
+    cause = _Path("/dags/{dag_id}/causes/{cause_id}")
+    cause_rule = _Path("/dags/{dag_id}/causes/{cause_id}/rule")
+    cause_rule_file = _Path("/dags/{dag_id}/causes/{cause_id}/rule.{form}")
+    message = _Path("/dags/{dag_id}/messages/{message_key}")
+    message_body = _Path("/dags/{dag_id}/messages/{message_key}/body")
+    related_messages = _Path("/dags/{dag_id}/messages/{message_key}/related")
+    message_row = _Path("/dags/{dag_id}/messages/{message_key}/row.json")
+    runs = _Path("/dags/{dag_id}/runs")
+    run = _Path("/dags/{dag_id}/runs/{run_id}")
+    run_report = _Path("/dags/{dag_id}/runs/{run_id}/report")
+    run_outcomes = _Path("/dags/{dag_id}/runs/{run_id}/outcomes.{form}")
+    approval = _Path("/dags/{dag_id}/runs/{run_id}/approval")
+    rules = _Path("/dags/{dag_id}/rules")
+    history = _Path("/dags/{dag_id}/history")
+    act = _Path("/dags/{dag_id}/act")
+    started = _Path("/dags/{dag_id}/act/runs/{dag_run_id}")
+    handler_audit = _Path("/dags/{dag_id}/audit")
+    handler_audit_file = _Path("/dags/{dag_id}/audit.{form}")
 
     def act_on(self, handler: str, keys: Sequence[str] = (), cause_id: str = "") -> str:
         """Return the path of the form for these messages, or for all messages of a cause."""
-        return self.act(handler, {KEY: list(keys) or None, CAUSE: cause_id})
-
-    def started(self, handler: str, dag_run_id: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of a run that the form has started, by its id in Airflow."""
-        return self._of(handler, f"/act/runs/{_part(dag_run_id)}", filters)
-
-    def approval(self, handler: str, run_id: str) -> str:
-        """Return the path that takes the answer to a run's question."""
-        return self._of(handler, f"/runs/{_part(run_id)}/approval")
-
-    def audit_file(self, handler: str, form: str, filters: Filters = NO_FILTERS) -> str:
-        """Return the path of the audit log as a file, of all handlers if `handler` is "".
-
-        `form` is csv or jsonl.
-        """
-        name = f"/audit.{_part(form)}"
-        return self._of(handler, name, filters) if handler else self._at(name, filters)
-
-    def handler_audit(self, handler: str, filters: Filters = NO_FILTERS) -> str:
-        return self._of(handler, "/audit", filters)
+        return self.act(handler, {"message_key": list(keys) or None, "cause_id": cause_id})
 
     def airflow_dag(self, handler: str) -> str:
-        return f"{self.airflow}/dags/{_part(dag_of(handler))}"
+        return f"{self.airflow}/dags/{quote(dag_of(handler), safe='')}"
 
     def airflow_run(self, handler: str, dag_run_id: str) -> str:
-        return f"{self.airflow_dag(handler)}/runs/{_part(dag_run_id)}"
-
-    def _of(self, handler: str, rest: str, filters: Filters = NO_FILTERS) -> str:
-        return self._at(f"/dags/{_part(dag_of(handler))}{rest}", filters)
-
-    def _at(self, path: str, filters: Filters = NO_FILTERS) -> str:
-        given = {
-            name: value for name, value in filters.items() if value is not None and value != ""
-        }
-        query = f"?{urlencode(given, doseq=True)}" if given else ""
-        return f"{self.airflow}{MOUNT}{path}{query}"
-
-
-def _part(text: str) -> str:
-    return quote(text, safe="")
+        return f"{self.airflow_dag(handler)}/runs/{quote(dag_run_id, safe='')}"

@@ -9,10 +9,10 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from mqdlq.causes import find_cause
@@ -21,15 +21,14 @@ from mqdlq.controls.repair import Repair, parse_repair
 from mqdlq.controls.repair.changes import COLUMNS, describe_changes, find_changes
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler
-from mqdlq.handlers.operation import GuardedAction
 from mqdlq.lake.row_search import is_one_of, search_rows
 from mqdlq.lake.snapshots import find_snapshot, read_manifest
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.retention import Hold
-from mqdlq.model import Action, Declared, MessageClass, Outcome, PutAuthority, Step
+from mqdlq.model import Action, Declared, MessageClass, PutAuthority, Step
 from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import FoundMessage, Search
-from mqdlq.reading.page_paths import DAG_PREFIX, dag_of
+from mqdlq.reading.page_paths import dag_of
 from mqdlq.reasons import words_of
 from mqdlq.rules import Rule
 from mqdlq.stages.approve import PlannedMoves, ask_about
@@ -55,53 +54,54 @@ class Verb(Declared):
     RETRY = (
         "retry",
         Action.RETRY,
-        "Retry",
         "each message is put to its own destination, in one attempt; it stays if the put fails",
         "A delivered message cannot be taken back: its application may read it at once.",
     )
     FORWARD = (
         "forward",
         Action.FWD,
-        "Forward",
         "each message is put to the queue you name; it stays if the put fails",
         "It cannot be undone: no copy is made, and an application may read the message at once.",
     )
     DISCARD = (
         "discard",
         Action.DISCARD,
-        "Discard",
         "each message is copied to the archive, and then removed from the queue",
         "It can be undone with Restore, as long as the archive keeps the copies.",
     )
     RESTORE = (
         "restore",
         None,
-        "Restore",
         "the archive copy of each message is put on a queue, and also stays in the archive",
         "To undo it, act on the restored messages, before an application or a run takes them.",
     )
     LEAVE = (
         "leave",
         Action.IGNORE,
-        "Leave",
         "each message stays on the queue; the run records that you left it there",
         "Nothing is moved, so there is nothing to undo.",
     )
 
     action: Action | None
-    words: str
     effect: str
     undo: str
 
     @property
+    def words(self) -> str:
+        return self.value.capitalize()
+
+    @property
     def moves(self) -> bool:
-        """Whether messages leave the dead-letter queue."""
         return self.action not in {None, Action.IGNORE}
 
     @property
-    def guarded(self) -> GuardedAction | None:
-        """The action as the guard of second persons names it, None for one that it never guards."""
-        return GuardedAction[self.action.name] if self.action and self.moves else None
+    def puts(self) -> bool:
+        """Whether messages are put as they were, so that a repair may change them."""
+        return self.action in {Action.RETRY, Action.FWD}
+
+    @property
+    def has_target(self) -> bool:
+        return self in {Verb.FORWARD, Verb.RESTORE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class AskedAction:
     def parameters(self) -> dict[str, str]:
         """Return the query parameters that `parse_action` reads."""
         given = {"action": str(self.verb)}
-        if self.verb in {Verb.FORWARD, Verb.RESTORE}:
+        if self.verb.has_target:
             given |= {"to_queue": self.to_queue, "to_queue_manager": self.to_queue_manager}
             given |= {"header": "yes" if self.header else "no"}
         if self.repair is not None:
@@ -152,31 +152,25 @@ def parse_action(given: Mapping[str, str]) -> AskedAction | None:
     if value not in [*map(str, Verb)]:
         raise ActionError("action", f"found {value[:40]!r}", f"one of {', '.join(Verb)}")
     verb = Verb(value)
-    repair = _repair(given) if verb in {Verb.RETRY, Verb.FORWARD} else None
-    if verb not in {Verb.FORWARD, Verb.RESTORE}:
+    repair = _repair(given) if verb.puts else None
+    if not verb.has_target:
         return AskedAction(verb, repair=repair)
-    queue = _name("to_queue", given)
-    manager = _name("to_queue_manager", given)
+    queue, manager = (_name(field, given) for field in ("to_queue", "to_queue_manager"))
     if not queue and (verb is Verb.FORWARD or manager):
         raise ActionError("to_queue", "it is empty", "the name of the queue to put to")
     header = given.get("header", "yes").strip() or "yes"
     if header not in {"yes", "no"}:
         raise ActionError("header", f"found {header[:40]!r}", "yes or no")
     if verb is Verb.RESTORE and not queue and header == "no":
-        raise ActionError(
-            "header",
-            "without it a message cannot go back to its dead-letter queue",
-            "another queue, or header=yes",
-        )
+        fault = "without it a message cannot go back to its dead-letter queue"
+        raise ActionError("header", fault, "another queue, or header=yes")
     if repair is not None and header == "yes":
-        raise ActionError(
-            "header", "a message that keeps its MQDLH cannot be repaired", "header=no for a repair"
-        )
+        fault = "a message that keeps its MQDLH cannot be repaired"
+        raise ActionError("header", fault, "header=no for a repair")
     return AskedAction(verb, queue, manager, header == "yes", repair)
 
 
 def _repair(given: Mapping[str, str]) -> Repair | None:
-    """Return the repair of the form, None if both fields are empty."""
     written, ccsid = (given.get(name, "").strip() for name in ("repair_format", "repair_ccsid"))
     if ccsid and not _CCSID.fullmatch(ccsid):
         expected = "a whole number from 1 to 65535, such as 1208"
@@ -200,12 +194,11 @@ def action_of_rule(rule: Rule) -> AskedAction | None:
     its target from the message, has no such action.
     """
     verb = next(verb for verb in Verb if verb.action is rule.action)
-    if verb in {Verb.RETRY, Verb.FORWARD} and rule.put_authority is not PutAuthority.DEF:
+    if verb.puts and rule.put_authority is not PutAuthority.DEF:
         return None
     if verb is not Verb.FORWARD:
         return AskedAction(verb)
-    names = [name for name in (rule.fwd_q, rule.fwd_q_mgr) if name]
-    if not all(_NAME.fullmatch(name) for name in names):
+    if not all(_NAME.fullmatch(name) for name in (rule.fwd_q, rule.fwd_q_mgr) if name):
         return None
     return AskedAction(verb, rule.fwd_q, rule.fwd_q_mgr, rule.header)
 
@@ -213,11 +206,8 @@ def action_of_rule(rule: Rule) -> AskedAction | None:
 def _name(field: str, given: Mapping[str, str]) -> str:
     name = given.get(field, "").strip()
     if name and not _NAME.fullmatch(name):
-        raise ActionError(
-            field,
-            f"found {name[:60]!r}",
-            "at most 48 letters, digits and . _ / %, as IBM MQ allows in names",
-        )
+        expected = "at most 48 letters, digits and . _ / %, as IBM MQ allows in names"
+        raise ActionError(field, f"found {name[:60]!r}", expected)
     return name
 
 
@@ -256,10 +246,9 @@ class Selection:
 class Candidate:
     """A selected message; `number` counts equal messages, which have one key.
 
-    `cause`, `state`, `destination` and `persistence` are words. `size` is in bytes. `target` is the
-    queue and queue manager of its MQDLH.
-    `obstacle` says why it is left out, "" if it can be acted on. `changes` are the changes of a
-    repair in words.
+    `cause`, `state`, `destination`, `persistence` and the `changes` of a repair are words. `size`
+    is in bytes. `target` is the queue and queue manager of its MQDLH. `obstacle` says why it is
+    left out, "" if it can be acted on.
     """
 
     message_key: str
@@ -267,7 +256,6 @@ class Candidate:
     queue_manager: str
     queue: str
     cause: str
-    cause_id: str
     state: str
     destination: str
     size: int
@@ -296,30 +284,24 @@ def find_candidates(selection: Selection, asked: AskedAction, sources: Sources) 
     if asked.verb is Verb.RESTORE:
         return _archived(selection, sources)
     found = _found(selection, sources)
-    if not found:
-        return [_unknown(key) for key in selection.message_keys]
-    first = found[0]
-    now = sources.clock()
+    ledger, now = sources.ledger, sources.clock()
     keys = [one.message_key for one in found]
-    leases = sources.ledger.run_lists.leased(first.queue_manager, first.queue, keys, now)
-    leased = {
-        key: f"run {run_id} has it at the moment: wait until that run ends"
-        for key, run_id in leases.items()
-    }
-    holds = [hold for hold in sources.ledger.holds.all() if asked.verb.moves]
-    candidates = [
-        _candidate(
-            one,
-            _queue_obstacle(one, first)
-            or _state_obstacle(one, asked, now)
-            or leased.get(one.message_key, "")
-            or _hold_obstacle(one, holds),
-        )
-        for one in found
-    ]
-    if asked.repair is not None:
-        candidates = _repaired(candidates, found, asked, sources)
-    missing = sorted(set(selection.message_keys) - set(keys))
+    leases: Mapping[str, str] = {}
+    if found:
+        first = found[0]
+        leases = ledger.run_lists.leased(first.queue_manager, first.queue, keys, now)
+    holds = ledger.holds.all() if found and asked.verb.moves else ()
+    rows = _rows_to_repair(found, sources.lake_root) if asked.repair is not None else {}
+    candidates = []
+    for one in found:
+        obstacles = chain(_obstacles(one, found[0], asked, now), _claims(one, leases, holds))
+        why = next(obstacles, "")
+        candidate = _candidate(one, why)
+        if asked.repair is not None and not why:
+            row = rows.get(one.message_key)
+            candidate = _repaired(candidate, one, row, asked, asked.repair)
+        candidates.append(candidate)
+    missing = sorted(set(selection.message_keys) - set(keys)) if found else selection.message_keys
     return [*candidates, *map(_unknown, missing)]
 
 
@@ -331,98 +313,84 @@ def _found(selection: Selection, sources: Sources) -> list[FoundMessage]:
     return list(search.messages(MOST + 1))
 
 
+def _obstacles(
+    one: FoundMessage, first: FoundMessage, asked: AskedAction, now: datetime
+) -> Iterator[str]:
+    """Yield why a message cannot be acted on, the plainest reason first."""
+    if (one.queue_manager, one.queue) != (first.queue_manager, first.queue):
+        where = place(one.queue, one.queue_manager)
+        yield f"it is on another queue, {where}: act on the messages of one queue at a time"
+    if one.has_departed:
+        how = one.outcome.words if one.outcome else "departed"
+        yield f"it is not on the queue any more: {how}"
+    if one.expires_at is not None and one.expires_at <= now:
+        yield f"it expired at {moment(one.expires_at)}"
+    if asked.verb is Verb.RETRY and one.cls is not MessageClass.DEAD_LETTER:
+        yield "it has no valid MQDLH, which names its destination: forward, discard or leave it"
+
+
+def _claims(one: FoundMessage, leases: Mapping[str, str], holds: Iterable[Hold]) -> Iterator[str]:
+    if run_id := leases.get(one.message_key):
+        yield f"run {run_id} has it at the moment: wait until that run ends"
+    for hold in holds:
+        if one.message_key == hold.message_key or one.handler == hold.handler:
+            yield f"legal hold {hold.hold_id} covers it: release the hold first"
+        if hold.run_id and hold.run_id in {one.run_id, one.outcome_run_id}:
+            yield f"legal hold {hold.hold_id} covers its run: release the hold first"
+
+
 def _candidate(one: FoundMessage, obstacle: str) -> Candidate:
     cause = find_cause(one.cls, one.reason, one.dest_q_name, one.dest_q_mgr_name)
-    is_dead_letter = one.cls is MessageClass.DEAD_LETTER
+    target = (one.dest_q_name, one.dest_q_mgr_name)
     return Candidate(
         message_key=one.message_key,
         number=one.equals,
         queue_manager=one.queue_manager,
         queue=one.queue,
         cause=cause_in_words(cause),
-        cause_id=one.cause_id,
         state=one.outcome.words if one.outcome else "no outcome yet",
-        destination=place(one.dest_q_name, one.dest_q_mgr_name) if is_dead_letter else "",
+        destination=place(*target) if one.cls is MessageClass.DEAD_LETTER else "",
         size=one.total_length,
         persistence=_PERSISTENCE.get(one.persistence, "not known"),
         expires_at=one.expires_at,
         obstacle=obstacle,
-        target=(one.dest_q_name, one.dest_q_mgr_name),
+        target=target,
     )
 
 
-def _repaired(
-    candidates: list[Candidate],
-    found: list[FoundMessage],
-    asked: AskedAction,
-    sources: Sources,
-) -> list[Candidate]:
-    """Return the candidates with the changes of the repair, or with why it cannot be made."""
-    places = {find_snapshot(sources.lake_root, name) for name in {one.snapshot_id for one in found}}
+def _rows_to_repair(found: Sequence[FoundMessage], lake_root: str) -> dict[str, dict[str, Any]]:
+    places = {find_snapshot(lake_root, name) for name in {one.snapshot_id for one in found}}
     sizes = {place: read_manifest(place).full for place in places}
-    keys = [(bytes.fromhex(one.message_key),) for one in found]
-    wanted = [is_one_of(keys, "message_key")]
-    rows = {
-        row["message_key"].hex(): row
-        for _, row in search_rows(sizes, wanted, ["message_key", *COLUMNS])
-    }
-    return [
-        _with_changes(candidate, one, rows.get(one.message_key), asked)
-        for candidate, one in zip(candidates, found, strict=True)
-    ]
+    wanted = [is_one_of([(bytes.fromhex(one.message_key),) for one in found], "message_key")]
+    rows = search_rows(sizes, wanted, ["message_key", *COLUMNS])
+    return {row["message_key"].hex(): row for _, row in rows}
 
 
-def _with_changes(
-    candidate: Candidate, one: FoundMessage, row: Mapping[str, Any] | None, asked: AskedAction
+def _repaired(
+    candidate: Candidate,
+    one: FoundMessage,
+    row: Mapping[str, Any] | None,
+    asked: AskedAction,
+    repair: Repair,
 ) -> Candidate:
-    if candidate.obstacle or asked.repair is None:
-        return candidate
+    """Return the candidate with the changes of the repair, or with why it cannot be made."""
     if row is None or one.cls not in {MessageClass.DEAD_LETTER, MessageClass.NO_DLH}:
         return replace(candidate, obstacle="its MQDLH is not valid, so that it is not repaired")
-    is_retry = asked.verb is Verb.RETRY
-    target = candidate.target if is_retry else (asked.to_queue, asked.to_queue_manager)
-    action = Action.RETRY if is_retry else Action.FWD
-    step = Step(1, 1, action, *target, False, PutAuthority.DEF, 1)
-    changes = find_changes(asked.repair, step, one.queue_manager, row)
+    target = (asked.to_queue, asked.to_queue_manager)
+    if asked.verb is Verb.RETRY:
+        target = candidate.target
+    step = Step(1, 1, asked.verb.action or Action.FWD, *target, False, PutAuthority.DEF, 1)
+    changes = find_changes(repair, step, one.queue_manager, row)
     if changes.refusal:
         return replace(candidate, obstacle=changes.refusal.words)
     return replace(candidate, changes=describe_changes(changes))
 
 
-def _unknown(key: str) -> Candidate:
-    why = "no snapshot of this handler has it"
-    return Candidate(key, 1, "", "", "not known", "", "not known", "", 0, obstacle=why)
-
-
-def _queue_obstacle(one: FoundMessage, first: FoundMessage) -> str:
-    if (one.queue_manager, one.queue) == (first.queue_manager, first.queue):
-        return ""
-    where = place(one.queue, one.queue_manager)
-    return f"it is on another queue, {where}: act on the messages of one queue at a time"
-
-
-def _state_obstacle(one: FoundMessage, asked: AskedAction, now: datetime) -> str:
-    if one.has_departed:
-        how = one.outcome.words if one.outcome in {*Outcome} and one.outcome else "departed"
-        return f"it is not on the queue any more: {how}"
-    if one.expires_at is not None and one.expires_at <= now:
-        return f"it expired at {moment(one.expires_at)}"
-    if asked.verb is Verb.RETRY and one.cls is not MessageClass.DEAD_LETTER:
-        return "it has no valid MQDLH, which names its destination: forward, discard or leave it"
-    return ""
-
-
-def _hold_obstacle(one: FoundMessage, holds: list[Hold]) -> str:
-    for hold in holds:
-        if one.message_key == hold.message_key or one.handler == hold.handler:
-            return f"legal hold {hold.hold_id} covers it: release the hold first"
-        if hold.run_id and hold.run_id in {one.run_id, one.outcome_run_id}:
-            return f"legal hold {hold.hold_id} covers its run: release the hold first"
-    return ""
+def _unknown(key: str, why: str = "no snapshot of this handler has it") -> Candidate:
+    return Candidate(key, 1, "", "", "not known", "not known", "", 0, obstacle=why)
 
 
 def _archived(selection: Selection, sources: Sources) -> list[Candidate]:
-    """Return the archive copies of the selected messages, the newest of each message."""
     keys = selection.message_keys
     if selection.chosen is not None and not keys:
         keys = tuple(one.message_key for one in _found(selection, sources))
@@ -433,34 +401,32 @@ def _archived(selection: Selection, sources: Sources) -> list[Candidate]:
     )
     newest = {(copy.message_key, copy.occurrence): copy for copy in copies}
     some = list(islice(newest.values(), MOST + 1))
-    candidates = list(_restorable(list(list_copies(some, sources.ledger))))
+    candidates = list(map(_restorable, list_copies(some, sources.ledger)))
     known = {one.message_key for one in candidates}
-    why = "the archive has no copy of it"
     missing = sorted(set(keys) - known) if not selection.chosen else []
-    return [*candidates, *(replace(_unknown(key), obstacle=why) for key in missing)]
+    return [*candidates, *(_unknown(key, "the archive has no copy of it") for key in missing)]
 
 
-def _restorable(listed: list[ListedCopy]) -> Iterator[Candidate]:
-    for one in listed:
-        is_ready = one.restorability is Restorability.RESTORED
-        yield Candidate(
-            message_key=one.copy.message_key.hex(),
-            number=1,
-            queue_manager=one.copy.queue_manager,
-            queue=one.copy.queue,
-            cause=one.reason_text or "not known",
-            cause_id="",
-            state=str(one.restorability),
-            destination=place(one.dest_q, one.dest_q_mgr) if one.dest_q else "",
-            size=one.length or 0,
-            obstacle="" if is_ready else f"{one.restorability} {words_of(one.why)}".strip(),
-        )
+def _restorable(one: ListedCopy) -> Candidate:
+    is_ready = one.restorability is Restorability.RESTORED
+    return Candidate(
+        message_key=one.copy.message_key.hex(),
+        number=1,
+        queue_manager=one.copy.queue_manager,
+        queue=one.copy.queue,
+        cause=one.reason_text or "not known",
+        state=str(one.restorability),
+        destination=place(one.dest_q, one.dest_q_mgr) if one.dest_q else "",
+        size=one.length or 0,
+        obstacle="" if is_ready else f"{one.restorability} {words_of(one.why)}".strip(),
+    )
 
 
 # The effect of an action on messages, and the run that would carry it out.
 
 SOON: Final = timedelta(days=1)
-RESTORE_DAG: Final = f"{DAG_PREFIX}restore"
+RESTORE: Final = "restore"
+"""The name of the DAG that restores, where a handler's DAG has the handler's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,8 +463,7 @@ class Preview:
 
     @property
     def dag_id(self) -> str:
-        """The DAG whose run carries the action out."""
-        return RESTORE_DAG if self.asked.verb is Verb.RESTORE else dag_of(self.handler)
+        return dag_of(RESTORE if self.asked.verb is Verb.RESTORE else self.handler)
 
     @property
     def where(self) -> str:
@@ -507,11 +472,11 @@ class Preview:
 
     def counts(self, kind: str) -> list[tuple[str, int]]:
         """Count the messages by a field of `Candidate`, the most frequent first."""
-        return _counted(self.ready, lambda one: str(getattr(one, kind)))
+        return _counted(self.ready, kind)
 
     @property
     def obstacles(self) -> list[tuple[str, int]]:
-        return _counted(self.left_out, lambda one: one.obstacle)
+        return _counted(self.left_out, "obstacle")
 
     @property
     def digest(self) -> str:
@@ -525,24 +490,21 @@ class Preview:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def conf(self, *, dry_run: bool, why: str) -> dict[str, Any]:
+        asked, first = self.asked, self.ready[0]
         keys = sorted({one.message_key for one in self.ready})
         given: dict[str, Any] = {"message_keys": keys, "dry_run": dry_run, "why": why or None}
-        if self.asked.verb is not Verb.RESTORE:
-            first = self.ready[0]
-            if self.asked.repair is not None:
-                given["repair"] = json.loads(self.asked.repair.text)
+        if asked.verb is Verb.RESTORE:
             return given | {
-                "action": self.asked.rule,
-                "input_q": first.queue,
-                "input_q_mgr": first.queue_manager,
+                "handler": self.handler,
+                "run": self.selection.run_id or None,
+                "to_queue": asked.to_queue or None,
+                "to_queue_manager": asked.to_queue_manager or None,
+                "header": asked.header,
             }
-        return given | {
-            "handler": self.handler,
-            "run": self.selection.run_id or None,
-            "to_queue": self.asked.to_queue or None,
-            "to_queue_manager": self.asked.to_queue_manager or None,
-            "header": self.asked.header,
-        }
+        if asked.repair is not None:
+            given["repair"] = json.loads(asked.repair.text)
+        place = {"input_q": first.queue, "input_q_mgr": first.queue_manager}
+        return given | {"action": asked.rule, **place}
 
 
 def build_preview(
@@ -555,8 +517,14 @@ def build_preview(
     keys = sources.ledger.message_facts.complete(selection.message_keys, [sources.handler])
     selection = replace(selection, message_keys=keys)
     found = find_candidates(selection, asked, sources)
-    now = sources.clock()
+    soon = sources.clock() + SOON
     ready = tuple(one for one in found if not one.obstacle)
+    needs_second = False
+    guards: tuple[str, ...] = ()
+    if handler is not None:
+        guarded = asked.verb.action.name if asked.verb.action and asked.verb.moves else ""
+        needs_second = guarded in {one.name for one in handler.approval.second_person}
+        guards = _guards(asked, ready[:MOST], handler, sources)
     return Preview(
         handler=sources.handler,
         asked=asked,
@@ -564,12 +532,10 @@ def build_preview(
         ready=ready[:MOST],
         left_out=tuple(one for one in found if one.obstacle),
         is_capped=len(found) > MOST,
-        soon_expired=sum(
-            one.number for one in ready if one.expires_at and one.expires_at <= now + SOON
-        ),
+        soon_expired=sum(one.number for one in ready if one.expires_at and one.expires_at <= soon),
         needs_reason=handler is not None and handler.require_reason,
-        second_person=handler is not None and asked.verb.guarded in handler.approval.second_person,
-        guards=_guards(asked, ready[:MOST], handler, sources) if handler is not None else (),
+        second_person=needs_second,
+        guards=guards,
     )
 
 
@@ -586,9 +552,8 @@ def _guards(
         return ()
     run = replace(newest, run_id="", rules_digest="", dry_run=False, repair="")
     messages = sum(one.number for one in ready)
-    moves = PlannedMoves(
-        messages if asked.verb.moves else 0, Counter({asked.verb.action: messages})
-    )
+    moved = messages if asked.verb.moves else 0
+    moves = PlannedMoves(moved, Counter({asked.verb.action: messages}))
     if asked.verb is Verb.FORWARD:
         moves.targets = {(asked.to_queue, asked.to_queue_manager)}
     elif asked.verb is Verb.RETRY:
@@ -598,8 +563,8 @@ def _guards(
     return tuple(text for _, text in found)
 
 
-def _counted(some: Sequence[Candidate], words: Callable[[Candidate], str]) -> list[tuple[str, int]]:
+def _counted(some: Sequence[Candidate], kind: str) -> list[tuple[str, int]]:
     counted = Counter[str]()
     for one in some:
-        counted[words(one)] += one.number
+        counted[getattr(one, kind)] += one.number
     return sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -25,21 +25,6 @@ _LONGEST_NAME: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
-class BackoutAdvice:
-    """The backout settings of one queue, what is wrong with them, and the MQSC that corrects it.
-
-    `handlers` are the names of the handlers that serve its backout queue.
-    """
-
-    queue: str
-    threshold: int
-    backout_queue: str
-    findings: tuple[str, ...]
-    commands: tuple[str, ...]
-    handlers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Queue:
     """Attributes of a queue; of a queue that is not local, the name only."""
 
@@ -52,17 +37,17 @@ class _Queue:
     is_of_applications: bool = False
 
 
-_Finding = tuple[str, tuple[str, ...]]
-"""A fault of a queue, and the MQSC commands that correct it."""
-
-
 def advise_on_backout(
     queue_manager: QueueManager,
     pattern: str,
     handlers: Mapping[str, Collection[str]],
     state_queues: Collection[str] = (),
-) -> list[BackoutAdvice]:
+) -> list[dict[str, Any]]:
     """Return advice on each local queue that matches a generic name, such as ``ORDERS*``, by name.
+
+    It has the backout settings of a `queue`, `bothresh` and `boqname`, what is wrong with them, as
+    `findings`, the MQSC `commands` that correct it, and the names of the `handlers` that serve the
+    backout queue.
 
     These queues are left out: transmission queues, dynamic queues, the dead-letter queue, backout
     queues, the `state_queues` of handlers, and queues of IBM MQ unless the pattern begins with
@@ -82,18 +67,16 @@ def advise_on_backout(
     for queue in sorted(found, key=lambda queue: queue.name):
         is_asked = is_of_system or not queue.name.startswith(SYSTEM)
         if queue.is_of_applications and is_asked and queue.name not in left_out:
-            findings = list(advisor.find(queue))
-            commands = [command for _, each in findings for command in each]
-            advice.append(
-                BackoutAdvice(
-                    queue.name,
-                    queue.threshold,
-                    queue.backout_queue,
-                    tuple(text for text, _ in findings),
-                    tuple(commands),
-                    tuple(sorted(handlers.get(queue.backout_queue, ()))),
-                )
-            )
+            faults = list(advisor.find(queue))
+            one = {
+                "queue": queue.name,
+                "bothresh": queue.threshold,
+                "boqname": queue.backout_queue,
+                "handlers": sorted(handlers.get(queue.backout_queue, ())),
+                "findings": [text for text, *_ in faults],
+                "commands": [command for _, *commands in faults for command in commands],
+            }
+            advice.append(one)
     return advice
 
 
@@ -101,13 +84,14 @@ class _Advisor:
     """Advises on queues; asks the queue manager once about each backout queue."""
 
     def __init__(
-        self, queue_manager: QueueManager, dead_letter_queue: str, known: dict[str, _Queue]
+        self, queue_manager: QueueManager, dead_letter_queue: str, known: Mapping[str, _Queue]
     ) -> None:
         self._queue_manager = queue_manager
         self._dead_letter_queue = dead_letter_queue
         self._known: dict[str, _Queue | None] = {**known}
 
-    def find(self, queue: _Queue) -> Iterator[_Finding]:
+    def find(self, queue: _Queue) -> Iterator[tuple[str, ...]]:
+        """Yield each fault of a queue, and the MQSC commands that correct it."""
         name = queue.backout_queue
         if not name and not queue.threshold:
             text = (
@@ -129,41 +113,36 @@ class _Advisor:
         else:
             yield from self._find_unusable_queue(queue)
             return
-        yield (text, self._give_backout_queue(queue))
+        yield text, *self._give_backout_queue(queue)
 
-    def _give_backout_queue(self, queue: _Queue) -> tuple[str, ...]:
-        """Return the commands that give a queue its own backout queue; none without a name."""
+    def _give_backout_queue(self, queue: _Queue) -> Iterator[str]:
+        """Yield the commands that give a queue its own backout queue; none without a name."""
         name = f"{queue.name}.BACKOUT"
         if len(name) > _LONGEST_NAME:
-            return ()
-        define = () if self._ask(name) else (_define(name, queue),)
+            return
+        if self._ask(name) is None:
+            yield _define(name, queue)
         threshold = queue.threshold or THRESHOLD
-        return *define, f"ALTER QLOCAL('{queue.name}') BOTHRESH({threshold}) BOQNAME('{name}')"
+        yield f"ALTER QLOCAL('{queue.name}') BOTHRESH({threshold}) BOQNAME('{name}')"
 
-    def _find_unusable_queue(self, queue: _Queue) -> Iterator[_Finding]:
+    def _find_unusable_queue(self, queue: _Queue) -> Iterator[tuple[str, ...]]:
         name = queue.backout_queue
-        if not queue.threshold:
-            yield (
-                "BOTHRESH is 0, so that BOQNAME has no effect",
-                (f"ALTER QLOCAL('{queue.name}') BOTHRESH({THRESHOLD})",),
-            )
         target = self._ask(name)
+        if not queue.threshold:
+            command = f"ALTER QLOCAL('{queue.name}') BOTHRESH({THRESHOLD})"
+            yield "BOTHRESH is 0, so that BOQNAME has no effect", command
         if target is None:
-            yield (f"BOQNAME {name} is not defined", (_define(name, queue),))
+            yield f"BOQNAME {name} is not defined", _define(name, queue)
         elif not target.is_local:
-            yield (f"BOQNAME {name} is not a local queue, so that no handler can serve it", ())
+            yield (f"BOQNAME {name} is not a local queue, so that no handler can serve it",)
         else:
             if target.is_inhibited:
-                yield (
-                    f"puts to BOQNAME {name} are inhibited",
-                    (f"ALTER QLOCAL('{name}') PUT(ENABLED)",),
-                )
+                command = f"ALTER QLOCAL('{name}') PUT(ENABLED)"
+                yield f"puts to BOQNAME {name} are inhibited", command
             if target.max_length < queue.max_length:
-                text = (
-                    f"BOQNAME {name} takes messages of {target.max_length:,} bytes, the queue of"
-                    f" {queue.max_length:,}"
-                )
-                yield text, (f"ALTER QLOCAL('{name}') MAXMSGL({queue.max_length})",)
+                taken = f"BOQNAME {name} takes messages of {target.max_length:,} bytes"
+                command = f"ALTER QLOCAL('{name}') MAXMSGL({queue.max_length})"
+                yield f"{taken}, the queue of {queue.max_length:,}", command
 
     def _ask(self, name: str) -> _Queue | None:
         """Return a queue of any type, or None if there is none that the user may display."""
@@ -177,7 +156,6 @@ def _define(name: str, queue: _Queue) -> str:
 
 
 def _inquire(queue_manager: QueueManager, name: str) -> list[_Queue]:
-    """Return the queues with a name or a generic name, which may be none."""
     mq, cf = queue_manager.client.CMQC, queue_manager.client.module.CMQCFC
     attributes = [
         mq.MQCA_Q_NAME,

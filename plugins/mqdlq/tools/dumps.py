@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
 from mqdlq.errors import PasteError
@@ -46,8 +47,7 @@ class _Draft:
     """A message that is being parsed; `line` is its first, `source` the program that wrote it."""
 
     def __init__(self, line: int, source: str) -> None:
-        self.line = line
-        self.source = source
+        self.line, self.source = line, source
         self.values: dict[str, Any] = {}
         self.body = bytearray()
         self.total_length: int | None = None
@@ -68,11 +68,8 @@ class _Draft:
         total = len(self.body) if self.total_length is None else self.total_length
         needed = min(DLH_LENGTH, total)
         if len(self.body) < needed:
-            raise PasteError(
-                self.line,
-                f"the paste shows the first {len(self.body)} bytes of a message of {total}; "
-                f"at least {needed} are needed",
-            )
+            shown = f"the paste shows the first {len(self.body)} bytes of a message of {total}"
+            raise PasteError(self.line, f"{shown}; at least {needed} are needed")
         for ibm_name in ("Encoding", "CodedCharSetId", "Format") if self.values else ():
             if _FIELDS[ibm_name].name not in self.values:
                 raise PasteError(self.line, f"the MQMD of this message lacks {ibm_name}")
@@ -93,9 +90,8 @@ def parse_message_length(written: str, line: int) -> int:
     """Parse the length of a message; raise `PasteError` for an impossible length."""
     digits = written.lstrip("0") or "0"
     if len(digits) > len(str(LONGEST_MESSAGE)) or int(digits) > LONGEST_MESSAGE:
-        raise PasteError(
-            line, f"a message has at most {LONGEST_MESSAGE} bytes, found {_shorten(digits)}"
-        )
+        limit = f"a message has at most {LONGEST_MESSAGE} bytes"
+        raise PasteError(line, f"{limit}, found {_shorten(digits)}")
     return int(digits)
 
 
@@ -104,37 +100,34 @@ def _shorten(text: str) -> str:
 
 
 def _value(entry: Field, written: str, line: int) -> int | str | bytes:
-    match entry.kind:
-        case Kind.LONG:
-            return _number(entry, written, line)
-        case Kind.BYTES:
-            data = _parse_hexadecimal(written, line, entry.ibm_name)
-            if len(data) != entry.length:
-                found = f"found {len(data)}"
-                raise PasteError(line, f"{entry.ibm_name} has {entry.length} bytes, {found}")
-            return data
-        case _:
-            text = written.rstrip(" ")
-            try:
-                length = len(text.encode("utf-8", "surrogateescape"))
-            except UnicodeEncodeError:
-                raise PasteError(
-                    line, f"{entry.ibm_name} holds half a character (a lone surrogate)"
-                ) from None
-            if length > entry.length:
-                found = f"found {length} bytes"
-                raise PasteError(line, f"{entry.ibm_name} holds {entry.length}, {found}")
-            return text
+    if entry.kind is Kind.LONG:
+        return _number(entry, written, line)
+    if entry.kind is Kind.BYTES:
+        data = _parse_hexadecimal(written, line, entry.ibm_name)
+        if len(data) != entry.length:
+            fault = f"{entry.ibm_name} has {entry.length} bytes, found {len(data)}"
+            raise PasteError(line, fault)
+        return data
+    text = written.rstrip(" ")
+    try:
+        length = len(text.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        fault = f"{entry.ibm_name} holds half a character (a lone surrogate)"
+        raise PasteError(line, fault) from None
+    if length > entry.length:
+        fault = f"{entry.ibm_name} holds {entry.length}, found {length} bytes"
+        raise PasteError(line, fault)
+    return text
 
 
 def _number(entry: Field, written: str, line: int) -> int:
+    found = _shorten(written)
     try:
         number = int(written)
     except ValueError:
-        found = repr(_shorten(written))
-        raise PasteError(line, f"{entry.ibm_name} must be a number, found {found}") from None
+        fault = f"{entry.ibm_name} must be a number, found {found!r}"
+        raise PasteError(line, fault) from None
     if not -(2**31) <= number < 2**31:
-        found = _shorten(written)
         raise PasteError(line, f"{entry.ibm_name} must fit four bytes, found {found}")
     return number
 
@@ -158,7 +151,12 @@ def _read_json(lines: Sequence[str]) -> Iterator[PastedMessage]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        row = _object(line, number)
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise PasteError(number, f"expected {_EXAMPLE}")
         if "format" in row:
             is_dump = True
         elif "messages" in row:
@@ -170,32 +168,19 @@ def _read_json(lines: Sequence[str]) -> Iterator[PastedMessage]:
         raise PasteError(len(lines), f"the dump is cut off: of its messages, {count} are there")
 
 
-def _object(line: str, number: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        row = None
-    if not isinstance(row, dict):
-        raise PasteError(number, f"expected {_EXAMPLE}")
-    return row
-
-
 def _message(row: dict[str, Any], number: int) -> PastedMessage:
     fields, body = row.get("MQMD", row), row.get("body")
     if not isinstance(fields, dict) or not isinstance(body, str):
         raise PasteError(number, f"expected {_EXAMPLE}")
     draft = _Draft(number, "mqdlq qm")
-    for ibm_name, entry in _FIELDS.items():
-        if ibm_name in fields:
-            value = fields[ibm_name]
-            if not isinstance(value, str if entry.kind is not Kind.LONG else str | int):
-                kind = "a number" if entry.kind is Kind.LONG else "text"
-                found = _shorten(json.dumps(value))
-                raise PasteError(number, f"{ibm_name} must be {kind}, found {found}")
-            written = str(value)
-            draft.set(
-                ibm_name, _characters_of(written) if entry.kind is Kind.TEXT else written, number
-            )
+    for ibm_name in filter(fields.__contains__, _FIELDS):
+        value, kind = fields[ibm_name], _FIELDS[ibm_name].kind
+        if not isinstance(value, str if kind is not Kind.LONG else str | int):
+            wanted = "a number" if kind is Kind.LONG else "text"
+            found = _shorten(json.dumps(value))
+            raise PasteError(number, f"{ibm_name} must be {wanted}, found {found}")
+        written = _characters_of(value) if kind is Kind.TEXT else str(value)
+        draft.set(ibm_name, written, number)
     draft.body += _parse_hexadecimal(body, number, "the body")
     return draft.finish()
 
@@ -244,7 +229,6 @@ _QUOTES: Final = str.maketrans({_LEFT: "'", _RIGHT: "'"})
 
 
 def _is_amqsbcg(lines: Sequence[str]) -> bool:
-    """Return whether these lines look like output of amqsbcg, or like the dump of a body."""
     return any(
         _DESCRIPTOR.match(_plain(line)) or _DUMPED.match(line) or _PROGRAM.match(line)
         for line in lines
@@ -252,13 +236,10 @@ def _is_amqsbcg(lines: Sequence[str]) -> bool:
 
 
 def _read_amqsbcg(lines: Sequence[str]) -> list[PastedMessage]:
-    """Return the messages; raise `PasteError`, also if there is no message."""
     reader = _AmqsbcgReader()
-    found = [
-        message
-        for number, line in enumerate(lines, start=1)
-        for message in reader.take(line, number)
-    ]
+    found: list[PastedMessage] = []
+    for number, line in enumerate(lines, start=1):
+        found += reader.take(line, number)
     found += reader.end()
     if not found:
         raise PasteError(len(lines), "amqsbcg printed no message: the queue was empty or not read")
@@ -302,9 +283,8 @@ class _AmqsbcgReader:
         match = _LABEL.match(line)
         name = match[1] if match else ""
         if match is None or (name not in _FIELDS and name != "StrucId"):
-            raise PasteError(
-                number, f"expected a field of the MQMD, as in Format : 'MQDEAD  ', found {line!r}"
-            )
+            expected = "expected a field of the MQMD, as in Format : 'MQDEAD  '"
+            raise PasteError(number, f"{expected}, found {line!r}")
         written = match[2].rstrip()
         if name in _PAIRS:
             written, second = _split(written, _PAIRS[name], number)
@@ -335,28 +315,21 @@ class _AmqsbcgReader:
 
 def _take_dumped(draft: _Draft, offset: int, written: str, number: int) -> None:
     if offset != len(draft.body):
-        raise PasteError(
-            number, f"expected the bytes from {len(draft.body):08X} on, found {offset:08X}"
-        )
-    digits = "".join(_groups(written.translate(_QUOTES).partition("'")[0]))
+        expected = f"expected the bytes from {len(draft.body):08X} on"
+        raise PasteError(number, f"{expected}, found {offset:08X}")
+    # The groups of digits end before the same bytes as characters.
+    words = written.translate(_QUOTES).partition("'")[0].split()
+    digits = "".join(takewhile(_GROUP.fullmatch, words))
     if not digits:
         raise PasteError(number, "expected hexadecimal digits after the offset")
     draft.body += _parse_hexadecimal(digits, number, "the dump")
-    if draft.total_length is not None and len(draft.body) > draft.total_length:
-        total = draft.total_length
+    total = draft.total_length
+    if total is not None and len(draft.body) > total:
         raise PasteError(number, f"the message has {total} bytes, but more are dumped")
 
 
 def _plain(line: str) -> str:
     return line.replace("\\", "")
-
-
-def _groups(written: str) -> Iterator[str]:
-    """Yield the groups of digits, which end before the same bytes as characters."""
-    for word in written.split():
-        if not _GROUP.fullmatch(word):
-            return
-        yield word
 
 
 def _split(written: str, second: str, number: int) -> tuple[str, str]:
@@ -387,36 +360,18 @@ def _set_quoted(draft: _Draft, name: str, written: str, number: int) -> None:
 # as the text after the blank. A message ends before the fields of the next one (IBM MQ docs,
 # "dmpmqmsg (queue load and unload)", "Meaning of three letter codes in dmpmqmsg output file").
 
-_CODES: Final = {
-    "VER": "Version",
-    "RPT": "Report",
-    "MST": "MsgType",
-    "EXP": "Expiry",
-    "FDB": "Feedback",
-    "ENC": "Encoding",
-    "CCS": "CodedCharSetId",
-    "FMT": "Format",
-    "PRI": "Priority",
-    "PER": "Persistence",
-    "MSI": "MsgId",
-    "COI": "CorrelId",
-    "BOC": "BackoutCount",
-    "RTQ": "ReplyToQ",
-    "RTM": "ReplyToQMgr",
-    "USR": "UserIdentifier",
-    "ACC": "AccountingToken",
-    "AIX": "ApplIdentityData",
-    "PAT": "PutApplType",
-    "PAN": "PutApplName",
-    "PTD": "PutDate",
-    "PTT": "PutTime",
-    "AOX": "ApplOriginData",
-    "GRP": "GroupId",
-    "MSQ": "MsgSeqNumber",
-    "OFF": "Offset",
-    "MSF": "MsgFlags",
-    "ORL": "OriginalLength",
-}
+_CODES: Final = dict(
+    zip(
+        (
+            *("VER", "RPT", "MST", "EXP", "FDB", "ENC", "CCS", "FMT", "PRI", "PER", "MSI", "COI"),
+            *("BOC", "RTQ", "RTM", "USR", "ACC", "AIX", "PAT", "PAN", "PTD", "PTT", "AOX"),
+            *("GRP", "MSQ", "OFF", "MSF", "ORL"),
+        ),
+        ("Version", *_FIELDS),
+        strict=True,
+    )
+)
+"""The fields of the MQMD in their order, by their codes."""
 _ATTRIBUTE: Final = re.compile(r"A ([A-Z]{3})(?: (.*))?$")
 _BEGINNING: Final = re.compile(r"A [A-Z]{3}( |$)|X [0-9A-Fa-f]+")
 # With display option a, the digits are followed by the same bytes as characters.
@@ -448,7 +403,6 @@ def _read_dmpmqmsg(lines: Sequence[str]) -> Iterator[PastedMessage]:
 
 
 def _code(line: str, number: int) -> str:
-    """Return the letters of an attribute line, "" for other lines."""
     if not line.startswith("A"):
         return ""
     match = _ATTRIBUTE.match(line)
@@ -459,30 +413,21 @@ def _code(line: str, number: int) -> str:
 
 def _data(line: str, number: int) -> bytes:
     kind, written = line[:1], line[2:]
-    match kind:
-        case "X":
-            found = _DIGITS_AND_CHARACTERS.match(written.rstrip())
-            return _parse_hexadecimal(found[1] if found else written, number, "the data")
-        case "S":
-            quoted = written.strip()
-            if len(quoted) < 2 or quoted[0] != '"' or quoted[-1] != '"':  # noqa: PLR2004 - ""
-                raise PasteError(number, "data after S stands between quotation marks")
-            return _characters(quoted[1:-1], number)
-        case "T":
-            return _characters(written, number)
-        case _:
-            raise PasteError(
-                number, f"a line begins with *, A, X, S or T in a file of dmpmqmsg, found {kind!r}"
-            )
-
-
-def _characters(text: str, number: int) -> bytes:
-    """Return text as ASCII bytes; the bytes of other characters are not known."""
-    if not text.isascii():
-        raise PasteError(
-            number, "text data with other than ASCII characters; unload it in hexadecimal digits"
-        )
-    return text.encode("ascii")
+    if kind == "X":
+        found = _DIGITS_AND_CHARACTERS.match(written.rstrip())
+        return _parse_hexadecimal(found[1] if found else written, number, "the data")
+    if kind == "S":
+        written = written.strip()
+        if len(written) < 2 or written[0] != '"' or written[-1] != '"':  # noqa: PLR2004 - ""
+            raise PasteError(number, "data after S stands between quotation marks")
+        written = written[1:-1]
+    elif kind != "T":
+        expected = "a line begins with *, A, X, S or T in a file of dmpmqmsg"
+        raise PasteError(number, f"{expected}, found {kind!r}")
+    if not written.isascii():  # the bytes of other characters are not known
+        fault = "text data with other than ASCII characters; unload it in hexadecimal digits"
+        raise PasteError(number, fault)
+    return written.encode("ascii")
 
 
 _EXPECTED_DIGITS: Final = (
@@ -513,12 +458,9 @@ def _read_digits(lines: Sequence[str]) -> PastedMessage:
     return PastedMessage(None, data, len(data), 1, "hexadecimal digits")
 
 
-_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-
-
 def as_text(data: bytes) -> str:
     """Decode a file: UTF-8, or UTF-16 as a Windows shell writes redirected output."""
-    if data[:2] in _UTF_16_MARKS:
+    if data[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         return data.decode("utf-16", "replace")
     return data.decode("utf-8-sig", "surrogateescape")
 
@@ -533,7 +475,6 @@ _READERS: Final[tuple[tuple[_Recognise, _Read], ...]] = (
 
 
 def looks_pasted(lines: Sequence[str]) -> bool:
-    """Return whether lines look like messages in one of the formats."""
     begins_with_digits = not _NO_DIGIT.search("".join(lines[0].split()))
     return begins_with_digits or any(is_recognised(lines) for is_recognised, _ in _READERS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from io import StringIO
@@ -17,6 +17,7 @@ from mqdlq.lake import Snapshot, snapshot_stands
 from mqdlq.ledger.tables import TakenSnapshot
 from mqdlq.model import Action
 from mqdlq.rules import (
+    CheckResult,
     Diagnostic,
     Rule,
     RulesError,
@@ -38,7 +39,6 @@ _MOST_CELLS = 20
 
 
 def describe_change(name: str, cause: Cause, proposal: Proposal, tested: Backtest) -> str:
-    """Return a text for a merge request that adds rules for a cause to the table `name`."""
     where = "" if cause.dest_q_name is None else place(cause.dest_q_name, cause.dest_q_mgr_name)
     subject = f"Handle {cause.reason_text}" + (f" at {where}" if where else "")
     at = f"at line {proposal.first}"
@@ -46,39 +46,32 @@ def describe_change(name: str, cause: Cause, proposal: Proposal, tested: Backtes
         at = f"before rule {proposal.before.ordinal}" if proposal.before else "at the end"
     lines = [subject, "", f"Adds to {visible(name)}, {at}:", ""]
     lines += [f"    {line.rstrip()}" for line in proposal.added_text.splitlines()]
-    lines += ["", *_describe_backtest(tested), "", *_describe_findings(proposal)]
+    lines += ["", *_describe_backtest(tested), ""]
+    found = [f"- line {one.line}: {one.message} [{one.code}]" for one in proposal.new_findings]
+    if found:
+        lines += ["Warnings of the linter:", *found]
+    else:
+        lines.append("The rules bring no warning of the linter.")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _describe_backtest(tested: Backtest) -> list[str]:
-    used, found = tested.snapshots.used, tested.treatments
+def _describe_backtest(tested: Backtest) -> Iterator[str]:
+    used, found = tested.used, tested.treatments
     if not used:
-        return ["Not backtested: there is no snapshot."]
+        yield "Not backtested: there is no snapshot."
+        return
     when = period(used[-1].manifest.taken_at, used[0].manifest.taken_at)
-    tested_with = f"{count(len(used), 'snapshot')}, taken {when}"
     result = f"{found.different:,} of {count(found.messages, 'message')} treated differently."
-    lines = [f"Backtest over {tested_with}: {result}"]
-    lines += [
-        f"- {cell.messages:,}: {cell.old} -> {cell.new}" for cell in found.cells[:_MOST_CELLS]
-    ]
+    yield f"Backtest over {count(len(used), 'snapshot')}, taken {when}: {result}"
+    for cell in found.cells[:_MOST_CELLS]:
+        yield f"- {cell.messages:,}: {cell.old} -> {cell.new}"
     if len(found.cells) > _MOST_CELLS:
-        lines.append(f"- and {count(len(found.cells) - _MOST_CELLS, 'other change')}")
-    if tested.snapshots.skipped:
-        lines.append(f"Skipped: {count(len(tested.snapshots.skipped), 'snapshot')}.")
-    return lines
-
-
-def _describe_findings(proposal: Proposal) -> list[str]:
-    if not proposal.new_findings:
-        return ["The rules bring no warning of the linter."]
-    found = [f"- line {one.line}: {one.message} [{one.code}]" for one in proposal.new_findings]
-    return ["Warnings of the linter:", *found]
+        yield f"- and {count(len(found.cells) - _MOST_CELLS, 'other change')}"
+    if tested.skipped:
+        yield f"Skipped: {count(len(tested.skipped), 'snapshot')}."
 
 
 # Insert rules into the text of a rules table, and keep every other line as it is.
-
-_COMMENT: Final = "*"
-_BLANKS: Final = " \t\r\n"
 
 
 def find_place(
@@ -92,11 +85,8 @@ def find_place(
     made, for example for messages under legal hold: it stays before the added rules. Raises
     `LakeError`.
     """
-    takers = [
-        rule
-        for rule in table.rules
-        if rule.action is not Action.IGNORE or _covers_one_of(rule, added)
-    ]
+    covering = [rule for rule in table.rules if any(rule_covers(rule, one) for one in added.rules)]
+    takers = [rule for rule in table.rules if rule.action is not Action.IGNORE or rule in covering]
     columns = sorted({"message_key", "class", *table.columns, *added.columns})
     seen: set[tuple[object, ...]] = set()
     found: list[Rule] = []
@@ -108,13 +98,8 @@ def find_place(
         compared = with_nuls_as_blanks(row) if nul_as_blank else row
         if matching_rules(added, compared):
             found += [rule for rule in takers if matches(rule, compared)][:1]
-    if not found:
-        found = [rule for rule in takers if _covers_one_of(rule, added)]
+    found = found or covering
     return min(found, key=lambda rule: rule.ordinal, default=None)
-
-
-def _covers_one_of(rule: Rule, added: RulesTable) -> bool:
-    return any(rule_covers(rule, one) for one in added.rules)
 
 
 def insert_rules(table_text: str, added_text: str, before: Rule | None) -> tuple[str, int, int]:
@@ -128,8 +113,13 @@ def insert_rules(table_text: str, added_text: str, before: Rule | None) -> tuple
     end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += end
-    place = len(lines) if before is None else _find_line(lines, before)
-    added = [line.rstrip(_BLANKS) + end for line in _lines(added_text)]
+    place = len(lines)
+    if before is not None:
+        place = before.line - 1
+        while place and lines[place - 1].startswith("*"):
+            place -= 1
+        place = place or before.line - 1
+    added = [line.rstrip(" \t\r\n") + end for line in _lines(added_text)]
     return "".join([*lines[:place], *added, *lines[place:]]), place + 1, place + len(added)
 
 
@@ -144,15 +134,6 @@ def diff_tables(name: str, old: str, new: str) -> str:
 def _lines(text: str) -> list[str]:
     """Split a text at LF only, as tables are read; each line keeps its end."""
     return list(StringIO(text, newline="\n"))
-
-
-def _find_line(lines: list[str], rule: Rule) -> int:
-    """Return the number of lines before the rule's entry and the comments that belong to it."""
-    start = rule.line - 1
-    place = start
-    while place and lines[place - 1].startswith(_COMMENT):
-        place -= 1
-    return start if place == 0 else place
 
 
 # A proposed rules table: a table with added rules, its findings and its difference.
@@ -185,7 +166,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class TableInUse:
-    """The table of a handler's newest run: its name, its text, and the queue it is for."""
+    """The table of a handler's newest run: the name of its file, its text, and its queue."""
 
     name: str
     text: str
@@ -194,13 +175,13 @@ class TableInUse:
     queue: str
     nul_as_blank: bool = False
 
+    def review(self, text: str) -> CheckResult:
+        place = {"queue": self.queue, "queue_manager": self.queue_manager}
+        return review(text, self.name, self.table.queue_kind, **place, frozen=True)
+
 
 def propose(
-    today: TableInUse,
-    added_text: str,
-    stored: Sequence[Snapshot],
-    *,
-    before: int | None = None,
+    today: TableInUse, added_text: str, stored: Sequence[Snapshot], *, before: int | None = None
 ) -> Proposal:
     """Add rules to a table, and check the result.
 
@@ -215,13 +196,11 @@ def propose(
     else:
         place = next((rule for rule in today.table.rules if rule.ordinal == before), None)
     text, first, last = insert_rules(today.text, added_text, place)
-    queue = {"queue": today.queue, "queue_manager": today.queue_manager}
-    result = review(text, today.name, today.table.queue_kind, **queue, frozen=True)
+    result = today.review(text)
     if result.table is None:
         errors = (one for one in result.diagnostics if one.severity is Severity.ERROR)
         raise RulesError(tuple(replace(one, line=one.line - first + 1) for one in errors))
-    unchanged = review(today.text, today.name, today.table.queue_kind, **queue, frozen=True)
-    known = Counter(map(_identity, unchanged.diagnostics))
+    known = Counter(map(_identity, today.review(today.text).diagnostics))
     new: list[Diagnostic] = []
     old: list[Diagnostic] = []
     for diagnostic in result.diagnostics:
@@ -249,23 +228,20 @@ MOST_MESSAGES: Final = 50_000
 """The most messages that are compared while someone waits for a page."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenSnapshots:
-    """The snapshots of a backtest, the newest first, and each skipped one with why."""
-
-    used: tuple[Snapshot, ...]
-    skipped: tuple[tuple[TakenSnapshot, str], ...]
+ChosenSnapshots = tuple[Sequence[Snapshot], Sequence[tuple[TakenSnapshot, str]]]
+"""The snapshots of a backtest, the newest first, and each skipped one with why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """The messages of the chosen snapshots under two tables: today's and the proposed one.
+    """The messages of snapshots under two tables: today's and the proposed one.
 
-    `unstored` has the comparisons of the tables that not all snapshots have: they match no message
-    there.
+    `used` are the snapshots, the newest first, and `skipped` the others with why. `unstored` has
+    the comparisons of the tables that not all snapshots have: they match no message there.
     """
 
-    snapshots: ChosenSnapshots
+    used: Sequence[Snapshot]
+    skipped: Sequence[tuple[TakenSnapshot, str]]
     treatments: Treatments
     unstored: tuple[str, ...] = ()
 
@@ -282,24 +258,24 @@ def choose_snapshots(
     skipped: list[tuple[TakenSnapshot, str]] = []
     messages = 0
     for one in sorted(taken, key=lambda one: one.taken_at, reverse=True):
+        why, snapshot = "", None
         if not snapshot_stands(one.location):
-            skipped.append((one, "it was pruned"))
-            continue
-        if messages + one.messages > most:
-            skipped.append((one, f"with it, there are more than {most:,} messages"))
-            continue
-        try:
-            snapshot = Snapshot.at(one.location)
-        except LakeError as error:
-            skipped.append((one, error.text))
-            continue
-        if snapshot.manifest.nul_as_blank != nul_as_blank:
-            setting = "nul_as_blank was {}".format("off" if nul_as_blank else "on")
-            skipped.append((one, f"{setting} when it was taken"))
-            continue
-        used.append(snapshot)
-        messages += one.messages
-    return ChosenSnapshots(tuple(used), tuple(skipped))
+            why = "it was pruned"
+        elif messages + one.messages > most:
+            why = f"with it, there are more than {most:,} messages"
+        else:
+            try:
+                snapshot = Snapshot.at(one.location)
+            except LakeError as error:
+                why = error.text
+        if snapshot is not None and snapshot.manifest.nul_as_blank != nul_as_blank:
+            why = f"nul_as_blank was {'off' if nul_as_blank else 'on'} when it was taken"
+        if why or snapshot is None:
+            skipped.append((one, why))
+        else:
+            used.append(snapshot)
+            messages += one.messages
+    return used, skipped
 
 
 def backtest(today: RulesTable, proposed: RulesTable, snapshots: ChosenSnapshots) -> Backtest:
@@ -307,7 +283,8 @@ def backtest(today: RulesTable, proposed: RulesTable, snapshots: ChosenSnapshots
 
     A message that several snapshots hold counts once, as the newest shows it.
     """
-    texts = [snapshot.manifest.rules_text for snapshot in snapshots.used]
+    used, skipped = snapshots
+    texts = [snapshot.manifest.rules_text for snapshot in used]
     unstored = {what for one in (today, proposed) for what in find_unstored(freeze(one), texts)}
-    found = treatments_in(today, proposed, snapshots.used, None)
-    return Backtest(snapshots, found, tuple(sorted(unstored)))
+    found = treatments_in(today, proposed, used, None)
+    return Backtest(used, skipped, found, tuple(sorted(unstored)))

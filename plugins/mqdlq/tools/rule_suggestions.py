@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Final
 
@@ -25,13 +24,8 @@ from mqdlq.rules.grammar import COLUMNS as MOST_COLUMNS
 _RETRY_ATTEMPTS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """The messages of one cause, and the patterns of the rule that matches them."""
-
-    cause: Cause
-    messages: int
-    patterns: tuple[Pattern, ...]
+Suggestion = tuple[Cause, int, tuple[Pattern, ...]]
+"""A cause, the number of its messages, and the patterns of the rule that matches them."""
 
 
 def rank_causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Suggestion], int]:
@@ -55,31 +49,26 @@ def rank_causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Suggesti
     for one in counted:
         patterns = () if one.has_nuls else _exact_patterns(one.cause, counted)
         if patterns and len(exact) < at_most:
-            exact.append(Suggestion(one.cause, one.messages, patterns))
+            exact.append((one.cause, one.messages, patterns))
         else:
             rest[without_destination(one.cause)] += one.messages
-    by_reason = [
-        Suggestion(cause, number, _reason_patterns(cause)) for cause, number in rest.most_common()
-    ]
-    by_reason.sort(
-        key=lambda one: not one.patterns
-    )  # a rule without patterns matches every message
-    return [*exact, *by_reason], strays
+    by_reason = [(cause, number, _reason_patterns(cause)) for cause, number in rest.most_common()]
+    # A rule without patterns matches every message.
+    return [*exact, *sorted(by_reason, key=lambda one: not one[2])], strays
 
 
 def draft_table(found: list[Suggestion], strays: int, *, snapshots: int, parking_queue: str) -> str:
     """Return the text of a table; `parking_queue` takes messages that no retry can deliver."""
-    messages = sum(one.messages for one in found)
+    dead_letters = _format_count(sum(messages for _, messages, _ in found), "dead letter")
     lines = [
         "* A draft, made from what was found on the queue. Read it before use.",
-        f"* {_format_count(messages, 'dead letter')} in {_format_count(snapshots, 'snapshot')}.",
+        f"* {dead_letters} in {_format_count(snapshots, 'snapshot')}.",
     ]
     if strays:
-        lines.append(
-            f"* {_format_count(strays, 'message')} without a valid MQDLH: no rule meets those."
-        )
+        without = f"{_format_count(strays, 'message')} without a valid MQDLH"
+        lines.append(f"* {without}: no rule meets those.")
     for one in found:
-        lines += ["*", *_draft_entry(one, parking_queue)]
+        lines += ["*", *_draft_entry(*one, parking_queue)]
     lines += ["*", "* Everything else is left where it is.", "ACTION(IGNORE)"]
     return "".join(f"{line}\n" for line in lines)
 
@@ -87,8 +76,7 @@ def draft_table(found: list[Suggestion], strays: int, *, snapshots: int, parking
 def draft_rule(cause: Cause, messages: int, parking_queue: str) -> str:
     """Return the text of one rule for a cause of dead letters, with a comment above it."""
     patterns = _exact_patterns(cause, ()) or _reason_patterns(cause)
-    entry = _draft_entry(Suggestion(cause, messages, patterns), parking_queue)
-    return "".join(f"{line}\n" for line in entry)
+    return "".join(f"{line}\n" for line in _draft_entry(cause, messages, patterns, parking_queue))
 
 
 def parking_queue_of(table: RulesTable) -> str:
@@ -136,7 +124,6 @@ def _reason_patterns(cause: Cause) -> tuple[Pattern, ...]:
 
 
 def _can_be_written(patterns: list[Pattern]) -> bool:
-    """Whether a table can hold the patterns, so that it is read back unchanged."""
     try:
         text = _print_rule(patterns, {"action": Action.IGNORE})
         return list(parse(text).rules[0].patterns) == patterns
@@ -144,26 +131,21 @@ def _can_be_written(patterns: list[Pattern]) -> bool:
         return False
 
 
-def _draft_entry(one: Suggestion, parking_queue: str) -> Iterator[str]:
-    advice = one.cause.explanation
-    share = _format_count(one.messages, "message")
+def _draft_entry(
+    cause: Cause, messages: int, patterns: Sequence[Pattern], parking_queue: str
+) -> Iterator[str]:
+    advice = cause.explanation
+    action: dict[str, Any] = {"action": Action.IGNORE}
     if advice.retry_until:
-        yield from _comment(f"{share}: {advice.meaning}; tried again until {advice.retry_until}.")
+        what = f"{advice.meaning}; tried again until {advice.retry_until}"
         action = {"action": Action.RETRY, "retry": _RETRY_ATTEMPTS}
     else:
         what = "; ".join(filter(None, (advice.meaning, advice.advice)))
-        yield from _comment(f"{share}: {what}.")
-        action = (
-            {"action": Action.FWD, "fwd_q": parking_queue}
-            if parking_queue
-            else {"action": Action.IGNORE}
-        )
-    yield from _print_rule(one.patterns, action).splitlines()
-
-
-def _comment(text: str) -> Iterator[str]:
-    """Yield a comment in lines that every platform reads."""
-    return (f"* {line}" for line in wrap(text, MOST_COLUMNS - 2))
+        if parking_queue:
+            action = {"action": Action.FWD, "fwd_q": parking_queue}
+    comment = f"{_format_count(messages, 'message')}: {what}."
+    yield from (f"* {line}" for line in wrap(comment, MOST_COLUMNS - 2))
+    yield from _print_rule(patterns, action).splitlines()
 
 
 def _print_rule(patterns: Sequence[Pattern], action: Mapping[str, Any]) -> str:

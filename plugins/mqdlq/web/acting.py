@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 from uuid import uuid4
 
+import anyio.from_thread
 import httpx
 from airflow.models.dag import DagModel
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
+from mqdlq.airflow.operators.stages import APPROVED, COMMENT, REJECTED
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.errors import HandlerError, MqDlqError
-from mqdlq.handlers import Handler, load_handler
-from mqdlq.ledger import Ledger
+from mqdlq.errors import HandlerError
+from mqdlq.handlers import load_handler
 from mqdlq.ledger.reading.audit import AuditFilter
-from mqdlq.ledger.tables import Approval, AuditEvent, Run
+from mqdlq.ledger.tables import Approval, Run
 from mqdlq.model import AuditKind
-from mqdlq.reading.filters import FilterError, MessageFilter
+from mqdlq.reading.filters import MessageFilter
+from mqdlq.reading.page_paths import Paths, dag_of
 from mqdlq.stages.approve import SECOND_PERSON, find_fault_of_approver
 from mqdlq.tools.acting import (
     MOST,
+    RESTORE,
     ActionError,
     AskedAction,
     Preview,
@@ -35,14 +39,11 @@ from mqdlq.tools.acting import (
     build_preview,
     parse_action,
 )
-from mqdlq.web.access import AskedHandler, HandlerDep, Person, acting_handler
-from mqdlq.web.airflow_api import answer_question, read_question, text_of_refusal, trigger
-from mqdlq.web.rendering import InvalidRequestError, NotFoundError, paths_of, render
-from mqdlq.web.requests import LedgerDep, SourcesDep
+from mqdlq.web.rendering import NotFoundError
+from mqdlq.web.requests import HandlerView, View, acting_handler
 from mqdlq.web.serving import PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)
-RESTORE: Final = "restore"
 
 # Parse the address and the form of an action.
 
@@ -60,30 +61,17 @@ Pairs = Sequence[tuple[str, str]]
 
 
 async def posted(request: Request) -> Pairs:
-    """Return the fields of a posted form."""
     return parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True)
 
 
 PostedForm = Annotated[Pairs, Depends(posted)]
 
 
-def _invalid(error: MqDlqError) -> InvalidRequestError:
-    """Return an error of a field as the answer of a page."""
-    return InvalidRequestError(error.error_id, error.text)
-
-
-def parse_form(pairs: Pairs) -> tuple[Selection, AskedAction | None]:
+def _parsed(pairs: Pairs) -> tuple[Selection, AskedAction | None]:
     """Parse the selected messages, and the action, None if it is not chosen yet.
 
-    Raises InvalidRequestError.
+    Raises FilterError and ActionError.
     """
-    try:
-        return _parse(pairs)
-    except (FilterError, ActionError) as error:
-        raise _invalid(error) from error
-
-
-def _parse(pairs: Pairs) -> tuple[Selection, AskedAction | None]:
     given = {name: value for name, value in pairs if name in FIELDS}
     asked = parse_action(given)
     run_id = given.get("run", "").strip()
@@ -113,99 +101,79 @@ def _keys(pairs: Pairs) -> tuple[str, ...]:
     return keys
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """The second form: what the person saw in the preview, and why they act.
+def _confirmed(pairs: Pairs) -> dict[str, str]:
+    """Return the fields of the second form: what the person saw in the preview, and why they act.
 
     `token` is new with each preview, so that a form that is sent twice starts one run.
     """
-
-    token: str
-    digest: str
-    previewed: frozenset[str]
-    why: str
-    is_dry_run: bool
-
-    @classmethod
-    def parse(cls, pairs: Pairs) -> Confirmation:
-        """Parse the fields of the second form; raises InvalidRequestError."""
-        given = {name: value for name, value in pairs if name in CONFIRMATION}
-        token, start = given.get("token", ""), given.get("start")
-        if not _TOKEN.fullmatch(token) or start not in {"dry", "real"}:
-            fault = "the form is not complete"
-            raise _invalid(ActionError("token", fault, "the form of a preview"))
-        previewed = frozenset(given.get("previewed", "").split())
-        why = given.get("why", "").strip()
-        return cls(token, given.get("digest", ""), previewed, why, start == "dry")
-
-    @property
-    def dag_run_id(self) -> str:
-        """The id of the run in Airflow."""
-        return f"page-dry-run__{self.token}" if self.is_dry_run else f"page__{self.token}"
+    given = dict.fromkeys(CONFIRMATION, "")
+    given |= {name: value for name, value in pairs if name in CONFIRMATION}
+    if not _TOKEN.fullmatch(given["token"]) or given["start"] not in {"dry", "real"}:
+        raise ActionError("token", "the form is not complete", "the form of a preview")
+    return given
 
 
 # Preview an action on messages, and start its run.
 
 
-@router.get("/dags/{dag_id}/act", dependencies=[Depends(acting_handler)])
-def preview_action(request: Request, sources: SourcesDep) -> Response:
-    """Show the selected messages, and what an action would do to which of them."""
-    selection, asked = parse_form(request.query_params.multi_items())
-    preview = None if selection.is_empty else _preview(selection, asked, sources)
-    return _show(request, selection, asked, preview)
+@router.get(Paths.act, dependencies=[Depends(acting_handler)])
+def preview_action(view: HandlerView) -> Response:
+    selection, asked = _parsed(view.given)
+    preview = None if selection.is_empty else _preview(selection, asked, view)
+    return _show(view, selection, asked, preview)
 
 
-@router.post("/dags/{dag_id}/act", dependencies=[Depends(acting_handler)])
-def start_action(request: Request, sources: SourcesDep, pairs: PostedForm) -> Response:
+@router.post(Paths.act, dependencies=[Depends(acting_handler)])
+def start_action(view: HandlerView, pairs: PostedForm) -> Response:
     """Start the run of an action, if its messages are still those of the preview.
 
     Airflow starts it for the person who sent the form. A form that is sent twice starts one run.
     """
-    (selection, asked), given = parse_form(pairs), Confirmation.parse(pairs)
+    (selection, asked), given = _parsed(pairs), _confirmed(pairs)
     if asked is None or selection.is_empty:
-        raise _invalid(ActionError("action", "the form has no action or no messages", "both"))
-    run_filters = {RESTORE: "yes"} if asked.verb is Verb.RESTORE else {}
-    leads_to = paths_of(request).started(sources.handler, given.dag_run_id, run_filters)
-    if _is_known(sources, asked, given):
+        raise ActionError("action", "the form has no action or no messages", "both")
+    is_restore, is_dry_run, why = asked.verb is Verb.RESTORE, given["start"] == "dry", given["why"]
+    dag_run_id = f"page{'-dry-run' if is_dry_run else ''}__{given['token']}"
+    run_filters = {RESTORE: "yes"} if is_restore else {}
+    leads_to = view.paths.started(view.handler, dag_run_id, run_filters)
+    # The messages of a form that was sent before may have moved since, by its own run.
+    run_id = ledger_run_id(RESTORE if is_restore else view.handler, dag_run_id)
+    known = view.ledger.restorations if is_restore else view.ledger.runs
+    if known.get(run_id) is not None:
         return RedirectResponse(leads_to, HTTPStatus.SEE_OTHER)
-    preview = _preview(selection, asked, sources)
-    if preview.digest != given.digest:
-        return _show(request, selection, asked, preview, given, HTTPStatus.CONFLICT)
-    if not preview.can_start or (preview.needs_reason and not (given.why or given.is_dry_run)):
-        return _show(request, selection, asked, preview, given, HTTPStatus.UNPROCESSABLE_ENTITY)
-    conf = preview.conf(dry_run=given.is_dry_run, why=given.why)
-    answer = trigger(request, preview.dag_id, given.dag_run_id, conf)
+    preview = _preview(selection, asked, view)
+    if preview.digest != given["digest"]:
+        return _show(view, selection, asked, preview, given, HTTPStatus.CONFLICT)
+    if not preview.can_start or (preview.needs_reason and not (why.strip() or is_dry_run)):
+        return _show(view, selection, asked, preview, given, HTTPStatus.UNPROCESSABLE_ENTITY)
+    conf = preview.conf(dry_run=is_dry_run, why=why.strip())
+    answer = _trigger(view, preview.dag_id, dag_run_id, conf)
     # Airflow has a run with this id already: the form was sent twice.
     if answer.is_error and answer.status_code != HTTPStatus.CONFLICT:
-        return _refused(request, answer, "No run was started.", f"start a run of {preview.dag_id}")
+        return _refused(view, answer, "No run was started.", f"start a run of {preview.dag_id}")
     return RedirectResponse(leads_to, HTTPStatus.SEE_OTHER)
 
 
-@router.get("/dags/{dag_id}/act/runs/{dag_run_id}")
-def show_started(
-    request: Request, handler: HandlerDep, ledger: LedgerDep, dag_run_id: str, restore: str = ""
-) -> Response:
+@router.get(Paths.started)
+def show_started(view: HandlerView, dag_run_id: str, restore: str = "") -> Response:
     """Lead to the page of a started run, once its first task has recorded it."""
-    restoration = None
+    ledger, handler, restoration = view.ledger, view.handler, None
     if restore:
         restoration = ledger.restorations.get(ledger_run_id(RESTORE, dag_run_id))
-        if restoration is not None and restoration.handler != handler.name:
+        if restoration is not None and restoration.handler != handler:
             raise NotFoundError("MQDLQ-982", f"Restoration {dag_run_id} is of another handler")
     else:
-        run = ledger.runs.get(ledger_run_id(handler.name, dag_run_id))
-        if run is not None and run.handler == handler.name:
-            return RedirectResponse(
-                paths_of(request).run(handler.name, run.run_id), HTTPStatus.SEE_OTHER
-            )
+        run = ledger.runs.get(ledger_run_id(handler, dag_run_id))
+        if run is not None and run.handler == handler:
+            return RedirectResponse(view.paths.run(handler, run.run_id), HTTPStatus.SEE_OTHER)
     states = ledger.restorations.states(restoration.restoration_id) if restoration else {}
-    return render(
-        request,
+    return view.render(
         "acting/started.html",
         dag_run_id=dag_run_id,
-        airflow_name=RESTORE if restore else handler.name,
+        airflow_name=RESTORE if restore else handler,
         restoration=restoration,
         states=[state.state for state in states.values()],
-        is_paused=_is_paused(f"mq_dlq_{RESTORE}" if restore else handler.dag_id),
+        is_paused=_is_paused(dag_of(RESTORE if restore else handler)),
     )
 
 
@@ -216,39 +184,26 @@ def _is_paused(dag_id: str) -> bool:
 
 def _preview(selection: Selection, asked: AskedAction | None, sources: Sources) -> Preview:
     action = asked or AskedAction(Verb.LEAVE)  # it moves nothing, so that nothing is left out
-    return build_preview(selection, action, _configuration(sources.handler), sources)
-
-
-def _configuration(name: str) -> Handler | None:
-    """Return the handler's configuration, None if the api-server does not have its file."""
     try:
-        return load_handler(name)
+        handler = load_handler(sources.handler)
     except HandlerError:
-        return None
-
-
-def _is_known(sources: Sources, asked: AskedAction, given: Confirmation) -> bool:
-    """Whether the form was sent before: the messages may have moved since, by its own run."""
-    ledger = sources.ledger
-    if asked.verb is Verb.RESTORE:
-        return ledger.restorations.get(ledger_run_id(RESTORE, given.dag_run_id)) is not None
-    return ledger.runs.get(ledger_run_id(sources.handler, given.dag_run_id)) is not None
+        handler = None  # the api-server does not have its file
+    return build_preview(selection, action, handler, sources)
 
 
 def _show(  # noqa: PLR0917 (what the page shows, and how it came to it)
-    request: Request,
+    view: View,
     selection: Selection,
     asked: AskedAction | None,
     preview: Preview | None,
-    given: Confirmation | None = None,
+    given: Mapping[str, str] | None = None,
     status: int = HTTPStatus.OK,
 ) -> Response:
     """Show a preview, or again if the run of the form `given` is not started for this status."""
     now = {one.message_key for one in preview.ready} if preview else set()
-    before = given.previewed if given else frozenset()
+    before = set(given["previewed"].split()) if given else set()
     is_changed = status == HTTPStatus.CONFLICT
-    return render(
-        request,
+    return view.render(
         "acting/act.html",
         status,
         selected=_pairs(selection.parameters()),
@@ -263,7 +218,7 @@ def _show(  # noqa: PLR0917 (what the page shows, and how it came to it)
         added=sorted(now - before) if is_changed else [],
         gone=sorted(before - now) if is_changed else [],
         is_paused=preview is not None and _is_paused(preview.dag_id),
-        why=given.why if given else "",
+        why=given["why"].strip() if given else "",
         lacks_reason=status == HTTPStatus.UNPROCESSABLE_ENTITY and preview and preview.can_start,
     )
 
@@ -276,14 +231,12 @@ def _pairs(parameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def _refused(request: Request, answer: httpx.Response, what: str, need: str) -> Response:
-    """Show why Airflow refuses, in its words, and what to do."""
-    return render(
-        request,
+def _refused(view: View, answer: httpx.Response, what: str, need: str) -> Response:
+    return view.render(
         "acting/refused.html",
         answer.status_code,
         answered=answer.status_code,
-        text=text_of_refusal(answer),
+        text=_text_of_refusal(answer),
         what=what,
         is_forbidden=answer.status_code == HTTPStatus.FORBIDDEN,
         need=need,
@@ -293,77 +246,132 @@ def _refused(request: Request, answer: httpx.Response, what: str, need: str) -> 
 # The open question of a run.
 
 
-@dataclass(frozen=True, slots=True)
-class OpenQuestion:
-    """The question whether a run may carry out its plan.
+def open_question(view: View, run: Run, asked: Approval) -> dict[str, Any]:
+    """Return what a page shows of the question whether a run may carry out its plan.
 
     `closed` is why Airflow does not let the person answer, "" if it does. `fault` is why the person
     must not approve, "" if nothing speaks against it; rejecting is open to everyone who may answer.
     `refusals` are the approvals that were refused, oldest first. `answer` is the answer that
     Airflow has and the run's task has not read yet.
     """
-
-    run: Run
-    approval: Approval
-    closed: str
-    fault: str
-    refusals: tuple[AuditEvent, ...]
-    answer: Approval | None
-
-
-def open_question(  # noqa: PLR0917 (a question, and the person who reads it)
-    request: Request,
-    run: Run,
-    asked: Approval,
-    handler: AskedHandler,
-    person: Person,
-    ledger: Ledger,
-) -> OpenQuestion:
-    """Return the open question of a run for a person."""
-    approvers, answer = read_question(request, handler.dag_id, run.dag_run_id, asked)
+    approvers, answer = _read_question(view, run.dag_run_id, asked)
     is_guarded = SECOND_PERSON in asked.guards
     refused = AuditFilter(run_id=run.run_id, what=AuditKind.SECOND_PERSON_REFUSED)
-    return OpenQuestion(
-        run=run,
-        approval=asked,
-        closed=_why_closed(handler, person, approvers),
-        fault=find_fault_of_approver(run, person.names) if is_guarded else "",
-        refusals=tuple(reversed(ledger.audit_trail.page(refused))) if is_guarded else (),
-        answer=answer,
-    )
+    return {
+        "run": run,
+        "approval": asked,
+        "closed": _why_closed(view, approvers),
+        "fault": find_fault_of_approver(run, view.person.names) if is_guarded else "",
+        "refusals": view.ledger.audit_trail.page(refused)[::-1] if is_guarded else (),
+        "answer": answer,
+    }
 
 
-def _why_closed(handler: AskedHandler, person: Person, approvers: tuple[str, ...]) -> str:
-    if not person.may_answer(handler.dag_id):
+def _why_closed(view: View, approvers: Collection[str]) -> str:
+    if not view.person.may_answer(view.asked.dag_id):
         return "ask for permission to answer required actions of this DAG in Airflow"
-    if approvers and not person.is_among(approvers):
+    if approvers and not view.person.is_among(approvers):
         return f"the handler's approvers may: {', '.join(approvers)}"
     return ""
 
 
-@router.post("/dags/{dag_id}/runs/{run_id}/approval")
-def answer_approval(
-    request: Request, handler: HandlerDep, ledger: LedgerDep, run_id: str, pairs: PostedForm
-) -> Response:
+@router.post(Paths.approval)
+def answer_approval(view: HandlerView, run_id: str, pairs: PostedForm) -> Response:
     """Answer the open question of a run through Airflow, as the person who sent the form.
 
     Airflow accepts one answer; the run's task decides whether the person may give it.
     """
-    run = ledger.runs.get(run_id)
-    if run is None or run.handler != handler.name:
+    run = view.ledger.runs.get(run_id)
+    if run is None or run.handler != view.handler:
         raise NotFoundError(
-            "MQDLQ-983", f"Run {run_id} is not a run of {handler.name}; choose one from its runs"
+            "MQDLQ-983", f"Run {run_id} is not a run of {view.handler}; choose one from its runs"
         )
     given = dict(pairs)
     if given.get("decision") not in {"approve", "reject"}:
-        raise _invalid(ActionError("decision", "it is missing", "approve or reject"))
-    answer = answer_question(
-        request,
-        handler.dag_id,
-        run.dag_run_id,
-        is_approved=given["decision"] == "approve",
-        comment=given.get("comment", "").strip(),
-    )
+        raise ActionError("decision", "it is missing", "approve or reject")
+    answered = {
+        "chosen_options": [APPROVED if given["decision"] == "approve" else REJECTED],
+        "params_input": {COMMENT: given.get("comment", "").strip() or None},
+    }
+    answer = _call(view, "PATCH", _question(view, run.dag_run_id), answered)
     if answer.is_error:
-        return _refused(request, answer, "Your answer was not accepted.", f"answer for {run_id}")
-    return RedirectResponse(paths_of(request).run(handler.name, run_id), HTTPStatus.SEE_OTHER)
+        return _refused(view, answer, "Your answer was not accepted.", f"answer for {run_id}")
+    return RedirectResponse(view.paths.run(view.handler, run_id), HTTPStatus.SEE_OTHER)
+
+
+# Airflow's own REST API, called in this process as the person who sent the request: its checks of
+# access, its validation and its log of actions apply as for any other call.
+
+_CREDENTIALS: Final = ("authorization", "cookie")
+
+
+def _trigger(view: View, dag_id: str, dag_run_id: str, conf: Mapping[str, Any]) -> httpx.Response:
+    """Start a DAG run under an id; a second call with the same id starts nothing."""
+    body = {"dag_run_id": dag_run_id, "logical_date": None, "conf": dict(conf)}
+    return _call(view, "POST", _runs_of(dag_id), body)
+
+
+def find_dag_run(view: View, among: Iterable[str]) -> str:
+    """Return the first of these ids of DAG runs that Airflow has and shows to the person, or ""."""
+    found = (
+        one for one in among if _call(view, "GET", _runs_of(view.asked.dag_id, one)).is_success
+    )
+    return next(found, "")
+
+
+def _read_question(
+    view: View, dag_run_id: str, asked: Approval
+) -> tuple[tuple[str, ...], Approval | None]:
+    """Return the ids of the users who may answer the question of a run, and its answer.
+
+    Without ids everyone may answer. The answer is that which Airflow has and the run's task may not
+    have read yet; its `who` is "" if nobody answered in time. Both are empty if there is no
+    question, and if Airflow does not show it to the person.
+    """
+    found = _call(view, "GET", _question(view, dag_run_id))
+    question = found.json() if found.is_success else {}
+    approvers = tuple(str(user["id"]) for user in question.get("assigned_users") or ())
+    if not question.get("response_received"):
+        return approvers, None
+    return approvers, replace(
+        asked,
+        decision="approved" if question["chosen_options"] == [APPROVED] else "rejected",
+        who=(question["responded_by_user"] or {}).get("name", ""),
+        at=datetime.fromisoformat(question["responded_at"]),
+        why=question["params_input"].get(COMMENT) or "",
+    )
+
+
+def _question(view: View, dag_run_id: str) -> str:
+    return f"{_runs_of(view.asked.dag_id, dag_run_id)}/taskInstances/approve/-1/hitlDetails"
+
+
+def _runs_of(dag_id: str, *dag_run_id: str) -> str:
+    parts = ("dags", dag_id, "dagRuns", *dag_run_id)
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _call(
+    view: View, method: str, path: str, body: Mapping[str, Any] | None = None
+) -> httpx.Response:
+    return anyio.from_thread.run(_send, view.request, method, path, body)
+
+
+async def _send(
+    request: Request, method: str, path: str, body: Mapping[str, Any] | None
+) -> httpx.Response:
+    headers = {name: value for name, value in request.headers.items() if name in _CREDENTIALS}
+    transport = httpx.ASGITransport(app=request.state.airflow, raise_app_exceptions=False)
+    base = f"{request.url.scheme}://{request.url.netloc}/api/v2"
+    async with httpx.AsyncClient(transport=transport, base_url=base, headers=headers) as client:
+        return await client.request(method, path, json=body)
+
+
+def _text_of_refusal(answer: httpx.Response) -> str:
+    try:
+        detail = answer.json().get("detail", "")
+    except (ValueError, AttributeError):
+        detail = ""
+    if isinstance(detail, list):  # of a body that Airflow cannot read
+        detail = "; ".join(str(one.get("msg", one)) for one in detail)
+    return str(detail) or HTTPStatus(answer.status_code).phrase

@@ -17,13 +17,9 @@ from starlette.exceptions import HTTPException
 from mqdlq.errors import LedgerUnavailableError, MqDlqError
 from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.reading.filters import FilterError
-from mqdlq.web.access import ReadableHandlers, is_signed_in
-from mqdlq.web.acting import router as acting
-from mqdlq.web.audit import router as audit
-from mqdlq.web.causes import router as causes
-from mqdlq.web.history import router as history
-from mqdlq.web.messages import router as messages
-from mqdlq.web.overview import router as overview
+from mqdlq.reading.page_paths import Paths
+from mqdlq.tools.acting import ActionError
+from mqdlq.web import acting, audit, causes, history, messages, overview, rules, runs
 from mqdlq.web.rendering import (
     TYPES,
     FailedPageError,
@@ -34,18 +30,15 @@ from mqdlq.web.rendering import (
     static_files,
     vendored,
 )
-from mqdlq.web.rule_drafts import router as rule_drafts
-from mqdlq.web.rules import router as rules
-from mqdlq.web.runs import router as runs
+from mqdlq.web.requests import ReadableHandlers, is_signed_in
 from mqdlq.web.serving import SecurityHeaders, Turns, is_same_origin
 
-ROOMS: Final = (overview, causes, rule_drafts, messages, acting, runs, rules, history, audit)
+ROOMS: Final = (overview, causes, messages, acting, runs, rules, history, audit)
 A_YEAR: Final = "private, max-age=31536000, immutable"
 
 
 @cache
 def application() -> FastAPI:
-    """Return the app, with all pages."""
     app = FastAPI(
         title="mqdlq",
         docs_url=None,
@@ -57,10 +50,10 @@ def application() -> FastAPI:
             Depends(is_same_origin),
         ],
     )
-    for router in ROOMS:
-        app.include_router(router)
-    app.get("/static/{name}")(static_file)
-    app.get("/licences")(licences)
+    for room in ROOMS:
+        app.include_router(room.router)
+    app.get(Paths.static)(static_file)
+    app.get(Paths.licences)(licences)
     app.api_route("/{path:path}", methods=["GET", "POST"])(nothing_here)
     app.exception_handler(MqDlqError)(_error_page)
     app.exception_handler(HTTPException)(_http_error_page)
@@ -71,7 +64,6 @@ def application() -> FastAPI:
 
 
 def static_file(name: str) -> Response:
-    """Return a file of the page itself."""
     file = static_files().get(name)
     if file is None:
         raise NotFoundError("MQDLQ-996", f"The file {name!r} does not exist; reload the page")
@@ -80,12 +72,10 @@ def static_file(name: str) -> Response:
 
 
 def licences(request: Request) -> Response:
-    """Show the licences of the files of other projects that the browser loads."""
     return render(request, "licences.html", vendored=vendored())
 
 
 def nothing_here(request: Request, path: str, handlers: ReadableHandlers) -> Response:
-    """Answer for every path that no page has."""
     del request, handlers
     raise NotFoundError(
         "MQDLQ-993", f"The page {'/' + path!r} does not exist; choose one from the navigation"
@@ -93,13 +83,12 @@ def nothing_here(request: Request, path: str, handlers: ReadableHandlers) -> Res
 
 
 async def _error_page(request: Request, error: Exception) -> Response:
-    """Show an error of ours: its text, which says what to do, and its id."""
     status, title = 500, "This page cannot be shown"
     if isinstance(error, PageError):
         status, title = error.status, error.title
     elif isinstance(error, LedgerUnavailableError):
         status = 503
-    elif isinstance(error, (FilterError, MessageKeyError)):
+    elif isinstance(error, (ActionError, FilterError, MessageKeyError)):
         status, title = InvalidRequestError.status, InvalidRequestError.title
     text, error_id = (error.text, error.error_id) if isinstance(error, MqDlqError) else ("", "")
     return render(request, "error.html", status, title=title, text=text, error_id=error_id)

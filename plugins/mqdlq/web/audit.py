@@ -10,17 +10,15 @@ from dataclasses import fields
 from itertools import chain
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
 
-from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import AuditKind
 from mqdlq.reading.filters import MessageKey, Period, Text, choice, longest, number
-from mqdlq.web.access import HandlerDep, ReadableHandlers
-from mqdlq.web.rendering import render
-from mqdlq.web.requests import LedgerDep
+from mqdlq.reading.page_paths import Paths
+from mqdlq.web.requests import FleetView, HandlerView, View
 from mqdlq.web.serving import Download, PageRoute
 
 # The audit as pages and files.
@@ -42,19 +40,12 @@ class AuditQuery(Period):
     message_key: MessageKey = ""
     page: Annotated[int, number(1, _LAST_PAGE)] = 1
 
-    def among(self, handlers: Collection[str], handler: str = "") -> AuditFilter:
+    def among(self, handlers: Collection[str], handler: str) -> AuditFilter:
         """Return the filter for a person who may read these handlers, on the page of `handler`."""
         given = self.model_dump(exclude={"page", "run"})
         if handler:
             given["handler"] = handler
         return AuditFilter(**given, run_id=self.run, handlers=frozenset(handlers))
-
-
-def _asked(request: Request) -> AuditQuery:
-    return AuditQuery.parse(request.query_params.multi_items())
-
-
-AskedDep = Annotated[AuditQuery, Depends(_asked)]
 
 
 def as_csv(events: Iterable[AuditEvent]) -> Iterator[str]:
@@ -67,7 +58,6 @@ def as_csv(events: Iterable[AuditEvent]) -> Iterator[str]:
 
 
 def as_json_lines(events: Iterable[AuditEvent]) -> Iterator[str]:
-    """Yield an object for each event."""
     for event in events:
         yield json.dumps(_plain(event), ensure_ascii=False) + "\n"
 
@@ -92,54 +82,43 @@ Form = Literal["csv", "jsonl"]
 router: Final = APIRouter(route_class=PageRoute)
 
 
-@router.get("/audit")
-def show_audit(
-    request: Request, ledger: LedgerDep, handlers: ReadableHandlers, asked: AskedDep
-) -> Response:
-    return _show(request, ledger, asked, asked.among(handlers), handlers)
+@router.get(Paths.audit)
+def show_audit(view: FleetView) -> Response:
+    return _show(view)
 
 
-@router.get("/audit.{form}")
-def download_audit(
-    ledger: LedgerDep, handlers: ReadableHandlers, asked: AskedDep, form: Form
-) -> Response:
-    return _file(ledger, asked.among(handlers), form)
+@router.get(Paths.audit_file)
+def download_audit(view: FleetView, form: Form) -> Response:
+    return _file(view, form)
 
 
-@router.get("/dags/{dag_id}/audit")
-def show_audit_of_handler(
-    request: Request, ledger: LedgerDep, handler: HandlerDep, asked: AskedDep
-) -> Response:
-    return _show(request, ledger, asked, asked.among([handler.name], handler.name), ())
+@router.get(Paths.handler_audit)
+def show_audit_of_handler(view: HandlerView) -> Response:
+    return _show(view)
 
 
-@router.get("/dags/{dag_id}/audit.{form}")
-def download_audit_of_handler(
-    ledger: LedgerDep, handler: HandlerDep, asked: AskedDep, form: Form
-) -> Response:
-    return _file(ledger, asked.among([handler.name], handler.name), form)
+@router.get(Paths.handler_audit_file)
+def download_audit_of_handler(view: HandlerView, form: Form) -> Response:
+    return _file(view, form)
 
 
-def _show(
-    request: Request,
-    ledger: Ledger,
-    asked: AuditQuery,
-    wanted: AuditFilter,
-    handlers: Collection[str],
-) -> Response:
-    found = ledger.audit_trail.page(wanted, offset=(asked.page - 1) * PAGE, limit=PAGE + 1)
-    return render(
-        request,
+def _show(view: View) -> Response:
+    asked = view.parse(AuditQuery)
+    wanted, start = asked.among(view.handlers, view.handler), (asked.page - 1) * PAGE
+    found = view.ledger.audit_trail.page(wanted, offset=start, limit=PAGE + 1)
+    return view.render(
         "audit/audit.html",
         events=found[:PAGE],
         has_next=len(found) > PAGE,
         number=asked.page,
         given=asked.parameters(),
         kinds=list(AuditKind),
-        handlers=sorted(handlers),
+        handlers=sorted(view.handlers),
     )
 
 
-def _file(ledger: Ledger, wanted: AuditFilter, form: Form) -> Response:
+def _file(view: View, form: Form) -> Response:
     write, media_type = FORMS[form]
-    return Download(write(ledger.audit_trail.events(wanted)), f"audit.{form}", media_type)
+    wanted = view.parse(AuditQuery).among(view.handlers, view.handler)
+    events = view.ledger.audit_trail.events(wanted)
+    return Download(write(events), f"audit.{form}", media_type)

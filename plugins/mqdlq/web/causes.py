@@ -1,17 +1,17 @@
-"""Causes of dead letters on a queue: their list, and one cause."""
+"""Causes of dead letters on a queue: their list, one cause, and a drafted rule for it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from math import ceil
-from typing import Annotated, Final
+from pathlib import PurePath
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, Response
 
 from mqdlq.causes import Cause, Kind
 from mqdlq.errors import LakeError
@@ -19,7 +19,7 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.history import CauseHistory, CauseSighting, CausesOverTime, CauseState
 from mqdlq.ledger.reading.later_outcomes import SettledSince, SinceSnapshot
 from mqdlq.ledger.tables import Run, Sighting, TakenSnapshot
-from mqdlq.model import Outcome
+from mqdlq.model import QueueKind
 from mqdlq.reading.cause_profiles import (
     MORNING,
     MOST_MESSAGES,
@@ -29,13 +29,25 @@ from mqdlq.reading.cause_profiles import (
     end_of_night,
     profile_causes,
 )
-from mqdlq.reading.filters import PageNumber, Period, Reason, Text, choice
+from mqdlq.reading.filters import PageNumber, Period, Reason, Text, choice, longest, number
+from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.run import WrittenRule, written_rules
-from mqdlq.rules import RulesTable, check
+from mqdlq.rules import RulesError, RulesTable, Severity, check
 from mqdlq.rules.wildcards import fits
-from mqdlq.tools.acting import Sources
-from mqdlq.web.rendering import HEIGHT, Bar, NoRunYetError, NotFoundError, draw_bars, render
-from mqdlq.web.requests import SourcesDep
+from mqdlq.tools import rule_drafts
+from mqdlq.tools.acting import Sources, action_of_rule
+from mqdlq.tools.rule_suggestions import draft_rule, parking_queue_of
+from mqdlq.web.rendering import (
+    HEIGHT,
+    Bar,
+    NoRunYetError,
+    NotFoundError,
+    PageError,
+    draw_bars,
+    pages_of,
+    printable,
+)
+from mqdlq.web.requests import HandlerView
 from mqdlq.web.serving import PageRoute
 from mqdlq.words import moment
 
@@ -61,13 +73,12 @@ class QueueState:
     taken: TakenSnapshot | None
     taken_by: Run | None
     sighting: Sighting | None
-    profile: SnapshotProfile
-    trouble: str
     rules: Mapping[int, WrittenRule]
+    profile: SnapshotProfile = NOTHING
+    trouble: str = ""
 
     @property
     def gone(self) -> list[SettledSince]:
-        """The later runs that moved messages of the snapshot, or found them gone, newest first."""
         number: Counter[str] = sum((c.gone for c in self.profile.causes.values()), Counter())
         return self.gone_by(number)
 
@@ -93,10 +104,8 @@ def read_queue_state(queue_manager: str, queue: str, sources: Sources) -> QueueS
     ledger, handler = sources.ledger, sources.handler
     queues = ledger.handled_queues.of_handler(handler)
     if not queues:
-        raise NoRunYetError(
-            "MQDLQ-964",
-            f"no run of handler {handler} is recorded; start its DAG, with dry_run at first",
-        )
+        text = f"no run of handler {handler} is recorded; start its DAG, with dry_run at first"
+        raise NoRunYetError("MQDLQ-964", text)
     patterns = (queue_manager or "*", queue or "*")
     handled = next((names for names in queues if all(map(fits, patterns, names))), None)
     if handled is None:
@@ -116,33 +125,31 @@ def read_queue_state(queue_manager: str, queue: str, sources: Sources) -> QueueS
     taken = ledger.handled_queues.newest_snapshot(*name)
     taken_by = ledger.runs.get(taken.run_id) if taken else None
     sighting = ledger.accounts.of_run(taken.run_id) if taken else None
-    profile, trouble = NOTHING, ""
+    rules = written_rules(run.rules_text)
+    state = QueueState(queues, run, taken, taken_by, sighting, rules)
     if taken is None or taken_by is None:
         trouble = "No run has a snapshot of this queue: the runs found it empty, or were pruned."
-    else:
-        try:
-            profile = _profile(taken_by, taken, sighting, sources.clock(), ledger)
-        except LakeError as error:
-            trouble = f"The snapshot cannot be read: {error.text}"
-    rules = written_rules(run.rules_text)
-    return QueueState(queues, run, taken, taken_by, sighting, profile, trouble, rules)
+        return replace(state, trouble=trouble)
+    now, since = sources.clock(), ledger.later.of_run(taken_by.run_id)
+    try:
+        if sighting is None:
+            profile = _profile(taken_by, taken, now, ledger, since)
+        else:
+            minute = now.replace(second=0, microsecond=0)
+            profile = _profile_of_minute(taken_by, taken, minute, ledger, since)
+    except LakeError as error:
+        return replace(state, trouble=f"The snapshot cannot be read: {error.text}")
+    return replace(state, profile=profile)
 
 
 def _profile(
-    run: Run, taken: TakenSnapshot, sighting: Sighting | None, now: datetime, ledger: Ledger
+    run: Run, taken: TakenSnapshot, now: datetime, ledger: Ledger, since: SinceSnapshot
 ) -> SnapshotProfile:
-    """Describe a snapshot; of a finished run, once in a minute, and when later runs acted."""
-    since = ledger.later.of_run(run.run_id)
-    if sighting is None:
-        return profile_causes(run, taken, now, ledger=ledger, since=since, most=MOST_MESSAGES)
-    return _profile_of_minute(run, taken, now.replace(second=0, microsecond=0), ledger, since)
+    return profile_causes(run, taken, now, ledger=ledger, since=since, most=MOST_MESSAGES)
 
 
-@lru_cache(maxsize=16)
-def _profile_of_minute(
-    run: Run, taken: TakenSnapshot, minute: datetime, ledger: Ledger, since: SinceSnapshot
-) -> SnapshotProfile:
-    return profile_causes(run, taken, minute, ledger=ledger, since=since, most=MOST_MESSAGES)
+_profile_of_minute: Final = lru_cache(maxsize=16)(_profile)
+"""The profile of a finished run: once in a minute, and when later runs acted."""
 
 
 # A cause on this queue.
@@ -168,7 +175,6 @@ class CauseRow:
 
     @property
     def cause(self) -> Cause:
-        """The cause itself."""
         return self.history.cause
 
     @property
@@ -192,9 +198,11 @@ def read_rows(state: QueueState, ledger: Ledger) -> Iterator[CauseRow]:
     the causes that it finds in the snapshot itself.
     """
     over_time = ledger.causes.of_queue(state.run.queue_manager, state.run.queue)
-    histories = list(_with_found_causes(over_time, state))
     known = state.profile.causes
-    found = [(one, known.get(one.cause.cause_id) or CauseProfile(one.cause)) for one in histories]
+    found = [
+        (one, known.get(one.cause.cause_id) or CauseProfile(one.cause))
+        for one in _with_found_causes(over_time, state)
+    ]
     total = sum(_left_of(*pair) for pair in found)
     for history, profile in found:
         share = _left_of(history, profile) / total if total else 0.0
@@ -218,9 +226,7 @@ def _left_of(history: CauseHistory, profile: CauseProfile) -> int:
 
 
 def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator[CauseHistory]:
-    """Yield the causes of the ledger, and those of the snapshot that the ledger lacks."""
-    known = {one.cause.cause_id for one in over_time.causes}
-    taken = state.taken
+    known, taken = {one.cause.cause_id for one in over_time.causes}, state.taken
     missing = [one for cause_id, one in state.profile.causes.items() if cause_id not in known]
     if taken is not None:
         for profile in sorted(missing, key=lambda one: -one.messages):
@@ -274,11 +280,9 @@ class CauseFilters(Period):
 
     @property
     def narrows(self) -> bool:
-        """Whether some causes of the queue may be left out."""
         return not {"queue_manager", "queue", "sort"}.issuperset(self.parameters())
 
     def has(self, row: CauseRow) -> bool:
-        """Return whether a cause is listed."""
         cause, profile, history = row.cause, row.profile, row.history
         queues = (cause.dest_q_name or "", *profile.destinations)
         return (
@@ -298,34 +302,30 @@ def _has(names: Iterable[str], pattern: str) -> bool:
     return not pattern or any(fits(pattern, name) for name in names)
 
 
-def _first_seen(row: CauseRow) -> float:
-    return row.history.first_seen.timestamp()
+def _ordered(rows: Iterable[CauseRow], sort: str) -> list[CauseRow]:
+    def place(row: CauseRow) -> tuple[float, str]:
+        first_seen = row.history.first_seen.timestamp()
+        keys = {"newest": -first_seen, "oldest": first_seen}
+        return keys.get(sort, -row.messages), row.cause.cause_id
+
+    return sorted(rows, key=place)
 
 
-_ORDERS: Final[Mapping[str, Callable[[CauseRow], tuple[float, str]]]] = {
-    "count": lambda row: (-row.messages, row.cause.cause_id),
-    "newest": lambda row: (-_first_seen(row), row.cause.cause_id),
-    "oldest": lambda row: (_first_seen(row), row.cause.cause_id),
-}
-
-
-@router.get("/dags/{dag_id}/causes")
-def causes(request: Request, sources: SourcesDep) -> HTMLResponse:
-    """Show the causes on a queue of a handler."""
-    filters = CauseFilters.parse(request.query_params.multi_items())
+@router.get(Paths.causes)
+def causes(view: HandlerView) -> HTMLResponse:
+    filters = view.parse(CauseFilters)
     try:
-        state = read_queue_state(filters.queue_manager, filters.queue, sources)
+        state = read_queue_state(filters.queue_manager, filters.queue, view)
     except NoRunYetError:
-        return render(request, "causes/none.html")
-    known = list(read_rows(state, sources.ledger))
-    chosen = sorted(filter(filters.has, known), key=_ORDERS[filters.sort or "count"])
-    pages = max(ceil(len(chosen) / ON_A_PAGE), 1)
+        return view.render("causes/none.html")
+    known = list(read_rows(state, view.ledger))
+    chosen = _ordered(filter(filters.has, known), filters.sort)
+    pages = pages_of(len(chosen), ON_A_PAGE)
     page = min(filters.page, pages)
     applications: Counter[str] = Counter()
     for row in chosen:
         applications.update(row.profile.applications)
-    return render(
-        request,
+    return view.render(
         "causes/list.html",
         filters=filters,
         state=state,
@@ -339,7 +339,7 @@ def causes(request: Request, sources: SourcesDep) -> HTMLResponse:
         kinds=KINDS,
         only=ONLY,
         sorts=SORTS,
-        week_ago=f"{sources.clock() - timedelta(days=6):%Y-%m-%d}",
+        week_ago=f"{view.clock() - timedelta(days=6):%Y-%m-%d}",
         spark=(WIDTH, HEIGHT),
     )
 
@@ -350,15 +350,14 @@ TOP: Final = 5
 MOST_RUNS: Final = 50
 
 
-@router.get("/dags/{dag_id}/causes/{cause_id}")
-def cause(request: Request, cause_id: str, sources: SourcesDep) -> HTMLResponse:
-    """Show one cause."""
-    chosen = CauseFilters.parse(request.query_params.multi_items())
-    state = read_queue_state(chosen.queue_manager, chosen.queue, sources)
-    row, now = find_row(cause_id, state, sources.ledger), sources.clock()
+@router.get(Paths.cause)
+def cause(view: HandlerView, cause_id: str) -> HTMLResponse:
+    chosen = view.parse(CauseFilters)
+    state = read_queue_state(chosen.queue_manager, chosen.queue, view)
+    row, now = find_row(cause_id, state, view.ledger), view.clock()
     profile = row.profile
-    return render(
-        request,
+    rules = written_rules(state.taken_by.rules_text) if state.taken_by else {}
+    return view.render(
         "causes/cause.html",
         state=state,
         row=row,
@@ -369,25 +368,15 @@ def cause(request: Request, cause_id: str, sources: SourcesDep) -> HTMLResponse:
             ("Formats", profile.formats),
         ),
         top=TOP,
-        endings=_endings(profile, state),
+        endings=sorted(
+            profile.endings.items(), key=lambda one: (one[0][0] or len(rules) + 1, -one[1])
+        ),
+        rules=rules,
         sightings=row.history.sightings[-MOST_RUNS:][::-1],
         now=now,
         expiries=_expiries(profile.expiries, now),
         spark=(WIDTH, HEIGHT),
     )
-
-
-def _endings(
-    profile: CauseProfile, state: QueueState
-) -> list[tuple[int, WrittenRule | None, Outcome | None, int]]:
-    """Return how messages ended: the rule that decided, its text, the outcome, and how many."""
-    rules = written_rules(state.taken_by.rules_text) if state.taken_by else {}
-    ordered = sorted(
-        profile.endings.items(), key=lambda one: (one[0][0] or len(rules) + 1, -one[1])
-    )
-    return [
-        (ordinal, rules.get(ordinal), outcome, messages) for (ordinal, outcome), messages in ordered
-    ]
 
 
 def _expiries(expiries: Mapping[str, int], now: datetime) -> list[tuple[str, int, str]]:
@@ -401,3 +390,172 @@ def _expiries(expiries: Mapping[str, int], now: datetime) -> list[tuple[str, int
         (words, messages, f"{end.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
         for words, messages, end in ends
     ]
+
+
+# A drafted rule for a cause: its place in the table, its findings, and its backtest.
+
+MOST_CHARACTERS: Final = 4000
+"""The longest text of added rules: the URL of the page holds it."""
+MOST_SNAPSHOTS: Final = 100
+SNAPSHOTS: Final = 5
+_FILES: Final = {"rules": "text/plain; charset=utf-8", "diff": "text/x-diff; charset=utf-8"}
+PRINTED: Final = ".yaml, as printed"
+"""The end of a rules source that is the table of a handler's own file."""
+
+
+class DraftRequest(Period):
+    """The choices on the page; the time is that of the snapshots of the backtest.
+
+    `rule` is the text of the added rules, `before` the ordinal of the rule after them (0 for the
+    end of the table, None if the messages decide), `snapshots` how many snapshots are read at most.
+    """
+
+    queue_manager: Text = ""
+    queue: Text = ""
+    rule: Annotated[str, longest(MOST_CHARACTERS)] = ""
+    before: Annotated[int | None, number(0)] = None
+    snapshots: Annotated[int, number(1, MOST_SNAPSHOTS)] = SNAPSHOTS
+
+
+def _drafted(cause_id: str, asked: DraftRequest, sources: Sources) -> dict[str, Any]:
+    """Draft a rule for a cause, or take the given text; check it and backtest it.
+
+    `text` is what the form has, `today` the table of the newest run, and `name` its file. There is
+    no proposal if the rules are `rejected` for their errors, or for another `trouble`. Raises
+    NotFoundError for a cause that no run met, and PageError for a table that this version cannot
+    read.
+    """
+    ledger, handler = sources.ledger, sources.handler
+    state = read_queue_state(asked.queue_manager, asked.queue, sources)
+    row, run = find_row(cause_id, state, ledger), state.run
+    table = _table_for(row, state)
+    is_printed = run.rules_source.endswith(PRINTED)
+    name = "" if is_printed else PurePath(run.rules_source).name
+    name = f"{handler}.yaml" if table.extensions else name or f"{handler}.rules"
+    place, is_blank = (run.queue_manager, run.queue), run.nul_as_blank
+    today = rule_drafts.TableInUse(name, run.rules_text, table, *place, nul_as_blank=is_blank)
+    text = asked.rule
+    if not text.strip():
+        text = draft_rule(row.cause, row.messages, parking_queue_of(table))
+    snapshots = ledger.handled_queues.snapshots(
+        handler, *place, limit=asked.snapshots, since=asked.since, until=asked.until
+    )
+    chosen = rule_drafts.choose_snapshots(snapshots, nul_as_blank=is_blank)
+    page: dict[str, Any] = {
+        "asked": asked,
+        "state": state,
+        "row": row,
+        "text": text,
+        "today": table,
+        "name": name,
+        "is_printed": is_printed,
+        "proposal": None,
+        "backtest": None,
+        "rejected": (),
+        "trouble": "",
+    }
+    try:
+        proposal = rule_drafts.propose(today, text, chosen[0], before=asked.before)
+        return page | {
+            "proposal": proposal,
+            "backtest": rule_drafts.backtest(table, proposal.table, chosen),
+        }
+    except RulesError as error:
+        rejected = [one for one in error.diagnostics if one.severity is Severity.ERROR]
+        return page | {"rejected": rejected}
+    except LakeError as error:
+        return page | {"trouble": error.text}
+
+
+def _table_for(row: CauseRow, state: QueueState) -> RulesTable:
+    """Return the table to add rules to; raise PageError if no rule can be added for the cause."""
+    table, run = state.table, state.run
+    if table is None:
+        raise PageError(
+            "MQDLQ-957",
+            f"the rules of run {run.run_id} are not a valid table for this version; check"
+            f" {run.rules_source} with mqdlq rules check",
+        )
+    if run.queue_kind is QueueKind.BACKOUT:
+        raise PageError(
+            "MQDLQ-961",
+            "no rules are suggested for a backout queue; write the rule in the handler's table",
+        )
+    if not row.cause.is_of_dead_letters:
+        raise PageError(
+            "MQDLQ-958",
+            f"no rule can match these messages ({row.cause.meaning}); act on them by their keys",
+        )
+    return table
+
+
+@router.get(Paths.cause_rule)
+def rule(view: HandlerView, cause_id: str) -> HTMLResponse:
+    """Show a draft of a rule for a cause, with its backtest; nothing is changed."""
+    asked = view.parse(DraftRequest)
+    page = _drafted(cause_id, asked, view)
+    return view.render(
+        "causes/rule.html",
+        page=page,
+        most_characters=MOST_CHARACTERS,
+        most_messages=rule_drafts.MOST_MESSAGES,
+        most_snapshots=MOST_SNAPSHOTS,
+        query=asked.parameters(rule=page["text"]),
+        **(_shown(page) if page["proposal"] else {}),
+    )
+
+
+@router.get(Paths.cause_rule_file)
+def rule_file(view: HandlerView, cause_id: str, form: Literal["rules", "diff"]) -> Response:
+    """Return the table with the drafted rule, or the difference, as a file.
+
+    Of a table with extensions, return the added rules only: no rules file may have extensions.
+    """
+    asked = view.parse(DraftRequest)
+    page = _drafted(cause_id, asked, view)
+    proposal: rule_drafts.Proposal | None = page["proposal"]
+    if proposal is None:
+        raise PageError(
+            "MQDLQ-959", "the rules have errors, so no table has them; correct them on the page"
+        )
+    if not page["today"].extensions:
+        text = proposal.text if form == "rules" else proposal.diff
+    elif form == "rules":
+        text = proposal.added_text
+    else:
+        raise PageError(
+            "MQDLQ-960",
+            f"the rules of {page['name']} have extensions, so there is no difference of rules"
+            " files; add the rules to the handler's file",
+        )
+    name = f"{view.handler}-new.{form}"
+    return Response(
+        text.encode("utf-8", "surrogateescape"),
+        media_type=_FILES[form],
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _shown(page: Mapping[str, Any]) -> dict[str, Any]:
+    proposal: rule_drafts.Proposal = page["proposal"]
+    tested: rule_drafts.Backtest = page["backtest"]
+    found, new = tested.treatments, range(proposal.first, proposal.last + 1)
+    lines = proposal.text.removesuffix("\n").split("\n")
+    added = [rule for rule in proposal.table.rules if rule.line in new]
+    return {
+        # How many messages the added rules match first, or after other rules.
+        "matched": sum(messages for rule, messages in found.matched_new if rule.line in new),
+        "trials": [action for action in map(action_of_rule, added) if action],
+        "lines": [(n, _printable_line(line), n in new) for n, line in enumerate(lines, start=1)],
+        "rows": list(dict.fromkeys(cell.old for cell in found.cells)),
+        "columns": list(dict.fromkeys(cell.new for cell in found.cells)),
+        "cells": {(cell.old, cell.new): cell for cell in found.cells},
+        "shown_diff": "\n".join(map(_printable_line, proposal.diff.split("\n"))),
+        "merge_text": rule_drafts.describe_change(
+            page["name"], page["row"].cause, proposal, tested
+        ),
+    }
+
+
+def _printable_line(line: str) -> str:
+    return printable(line.rstrip("\r"))

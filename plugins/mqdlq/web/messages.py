@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from mqdlq import lake
@@ -28,33 +27,22 @@ from mqdlq.ledger.reading.message_facts import (
 )
 from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import AuditKind, Outcome
+from mqdlq.reading import find
 from mqdlq.reading.explanations import RULES_APPLY_TO, ExplainedRule, explained_rules
-from mqdlq.reading.filters import (
-    PARAMETERS,
-    PRESENCE_WORDS,
-    FilterError,
-    MessageFilter,
-)
-from mqdlq.reading.find import (
-    DOWNLOADED,
-    Search,
-    find_row,
-    found_file,
-    found_message,
-)
+from mqdlq.reading.filters import PARAMETERS, PRESENCE_WORDS, FilterError, MessageFilter
 from mqdlq.reading.message import shown_headers, timeline, trace_link, traceparent_of
 from mqdlq.reading.outcome_files import FORMS
-from mqdlq.reading.page_paths import dag_of
+from mqdlq.reading.page_paths import Paths, dag_of
 from mqdlq.rules import RulesTable, explain, parse, with_nuls_as_blanks
 from mqdlq.stages.run_options import RunOptions, read_rules
 from mqdlq.stages.snapshot.capture import read_payload
 from mqdlq.tools.acting import Sources, Verb
-from mqdlq.web.access import HandlerDep, PersonDep, ReadableHandlers
-from mqdlq.web.rendering import ForbiddenError, NotFoundError, printable, render
+from mqdlq.web.rendering import ForbiddenError, NotFoundError, printable
 from mqdlq.web.requests import (
-    LakeRoot,
+    FleetView,
+    HandlerDep,
+    HandlerView,
     LedgerDep,
-    SourcesDep,
     body_connection,
     payload_keys,
 )
@@ -76,27 +64,18 @@ STATES: Final = {
 _ALWAYS_OPEN: Final = ("text", "since", "until", "state")
 
 
-@router.get("/search")
-def search_messages(
-    request: Request,
-    handlers: ReadableHandlers,
-    person: PersonDep,
-    ledger: LedgerDep,
-    lake_root: LakeRoot,
-) -> HTMLResponse:
-    """Show the messages that a filter selects, of all handlers that the person may read."""
-    pairs = request.query_params.multi_items()
-    given = dict(pairs)
+@router.get(Paths.search)
+def search_messages(view: FleetView) -> HTMLResponse:
+    given = dict(view.given)
     handler = given.get("handler", "").strip()
     chosen, found, fault = MessageFilter(), None, None
     try:
-        chosen = MessageFilter.parse(pairs, OTHERS)
-        number = _page_number(given.get("page", ""))
-        found = Search(chosen, _among(handler, handlers), ledger, lake_root).page(number)
+        chosen = MessageFilter.parse(view.given, OTHERS)
+        among, page = _among(handler, view.handlers), _page_number(given.get("page", ""))
+        found = find.Search(chosen, among, view.ledger, view.lake_root).page(page)
     except FilterError as error:
         chosen, fault = MessageFilter(), error
-    return render(
-        request,
+    return view.render(
         "messages/search.html",
         422 if fault else 200,
         given=given,
@@ -106,27 +85,19 @@ def search_messages(
         found=found,
         fault=fault,
         has_more_fields=any(given.get(name) for name in PARAMETERS if name not in _ALWAYS_OPEN),
-        handlers=sorted(handlers),
+        handlers=sorted(view.handlers),
         states=STATES,
-        may_act=handler in handlers and person.may_act(dag_of(handler)),
-        downloaded=DOWNLOADED,
+        may_act=handler in view.handlers and view.person.may_act(dag_of(handler)),
+        downloaded=find.DOWNLOADED,
     )
 
 
-@router.get("/search.{form}")
-def search_file(
-    request: Request,
-    form: Literal["csv", "jsonl"],
-    handlers: ReadableHandlers,
-    ledger: LedgerDep,
-    lake_root: LakeRoot,
-) -> Response:
-    """Return the messages that a filter selects as a file, up to a limit."""
-    given = request.query_params
-    chosen = MessageFilter.parse(given.multi_items(), OTHERS)
-    among = _among(given.get("handler", "").strip(), handlers)
-    found = Search(chosen, among, ledger, lake_root).messages()
-    return Download(found_file(form, found), f"messages.{form}", FORMS[form].media_type)
+@router.get(Paths.search_file)
+def search_file(view: FleetView, form: Literal["csv", "jsonl"]) -> Response:
+    chosen = MessageFilter.parse(view.given, OTHERS)
+    among = _among(dict(view.given).get("handler", "").strip(), view.handlers)
+    found = find.Search(chosen, among, view.ledger, view.lake_root).messages()
+    return Download(find.found_file(form, found), f"messages.{form}", FORMS[form].media_type)
 
 
 def _among(handler: str, handlers: Collection[str]) -> list[str]:
@@ -134,9 +105,8 @@ def _among(handler: str, handlers: Collection[str]) -> list[str]:
     if not handler:
         return sorted(handlers)
     if handler not in handlers:
-        raise FilterError(
-            "handler", "it does not exist, or you may not see it", "one of the overview"
-        )
+        fault = "it does not exist, or you may not see it"
+        raise FilterError("handler", fault, "one of the overview")
     return [handler]
 
 
@@ -170,47 +140,41 @@ KeyDep = Annotated[str, Depends(whole_key)]
 
 def read_message(message_key: str, sources: Sources) -> tuple[KnownSnapshot, Row]:
     """Return the row of a message with all columns, and its snapshot; raise NotFoundError."""
-    found = None
+    found, handler = None, sources.handler
     if len(message_key) == 64 and set(message_key) <= _DIGITS:  # noqa: PLR2004
-        found = find_row(
-            message_key,
-            sources.handler,
-            ledger=sources.ledger,
-            lake_root=sources.lake_root,
-            columns=HEADERS.names,
-        )
+        stored: dict[str, Any] = {"ledger": sources.ledger, "lake_root": sources.lake_root}
+        found = find.find_row(message_key, handler, columns=HEADERS.names, **stored)
     if found is None:
         raise NotFoundError(
             "MQDLQ-941",
-            f"The snapshots of handler {sources.handler} do not have the message"
+            f"The snapshots of handler {handler} do not have the message"
             f" {message_key[:80]!r}; it may be pruned, so search for it by its MsgId or a name",
         )
     return found
 
 
-@router.get("/dags/{dag_id}/messages/{message_key}")
-def message(  # noqa: PLR0917 (the parts of the path, and what a page gets)
-    request: Request,
+@router.get(Paths.message)
+def message(
+    view: HandlerView,
     message_key: KeyDep,
-    handler: HandlerDep,
-    person: PersonDep,
-    sources: SourcesDep,
     connection: Annotated[str | None, Depends(body_connection)],
 ) -> HTMLResponse:
-    """Show a message, without its body."""
-    snapshot, row = read_message(message_key, sources)
-    ledger, now = sources.ledger, sources.clock()
+    snapshot, row = read_message(message_key, view)
+    ledger, now = view.ledger, view.clock()
     key, place = row["message_key"], (snapshot.queue_manager, snapshot.queue)
     state = ledger.message_facts.states(*place, [key]).get(key, UNKNOWN_MESSAGE)
-    shown = found_message(snapshot, row, state)
-    history = ledger.message_facts.history(handler.name, *place, key)
-    looks = AuditFilter(message_key=message_key, handlers=[handler.name])
+    shown = find.found_message(snapshot, row, state)
+    history = ledger.message_facts.history(view.handler, *place, key)
+    looks = AuditFilter(message_key=message_key, handlers=[view.handler])
     audit = ledger.audit_trail.page(looks, limit=_EVENTS)
     keys = [message_key]
-    copies = ledger.archive.copies(handler=handler.name, place=place, message_keys=keys)
+    copies = ledger.archive.copies(handler=view.handler, place=place, message_keys=keys)
     copy = next((one for one in reversed(list(copies)) if not one.is_provisional), None)
-    return render(
-        request,
+    try:
+        payload = lake.read_manifest(_directory(snapshot, view.lake_root)).payload
+    except LakeError:
+        payload = "none"
+    return view.render(
         "messages/message.html",
         one=shown,
         row=row,
@@ -220,48 +184,43 @@ def message(  # noqa: PLR0917 (the parts of the path, and what a page gets)
         # Negative after the expiry, and None for a message that never expires.
         expires_in_s=(row["expires_at"] - now).total_seconds() if row["expires_at"] else None,
         headers=shown_headers(row),
-        tables=_tables(snapshot, row, sources),
+        tables=_tables(snapshot, row, view),
         events=timeline(row, history, audit),
         history=history,
-        actions=_actions(state, copy, may_act=handler.may_act),
-        trace=_trace(copy, sources.lake_root),
-        payload=_captured(snapshot, sources.lake_root),
-        may_reveal=person.may_reveal(connection),
+        actions=_actions(state, copy, may_act=view.asked.may_act),
+        trace=_trace(copy, view.lake_root),
+        payload=payload,
+        may_reveal=view.person.may_reveal(connection),
         body_forms=list(BodyForm),
     )
 
 
-@router.get("/dags/{dag_id}/messages/{message_key}/related")
-def related_messages(request: Request, message_key: KeyDep, sources: SourcesDep) -> HTMLResponse:
+@router.get(Paths.related_messages)
+def related_messages(view: HandlerView, message_key: KeyDep) -> HTMLResponse:
     """Show how many messages of the handler share the cause, the MsgId or the CorrelId."""
-    one = found_message(*read_message(message_key, sources), UNKNOWN_MESSAGE)
+    one = find.found_message(*read_message(message_key, view), UNKNOWN_MESSAGE)
     filters = {"The same cause": MessageFilter(cause_id=one.cause_id)}
     if one.msg_id.strip("0"):
         filters["The same MsgId"] = MessageFilter(msg_id=one.msg_id)
     if one.correl_id.strip("0"):
         filters["The same CorrelId"] = MessageFilter(correl_id=one.correl_id)
-    handlers, ledger, lake_root = [sources.handler], sources.ledger, sources.lake_root
     related = [
-        (words, chosen, Search(chosen, handlers, ledger, lake_root).count())
+        (words, chosen, find.Search(chosen, [view.handler], view.ledger, view.lake_root).count())
         for words, chosen in filters.items()
     ]
-    return render(request, "messages/related.html", related=related, message_key=message_key)
+    return view.render("messages/related.html", related=related, message_key=message_key)
 
 
-@router.get("/dags/{dag_id}/messages/{message_key}/row.json")
-def message_row(message_key: KeyDep, sources: SourcesDep) -> JSONResponse:
+@router.get(Paths.message_row)
+def message_row(view: HandlerView, message_key: KeyDep) -> JSONResponse:
     """Return the row of a message in its snapshot, without its body.
 
     Bytes are hexadecimal digits, times are in ISO 8601.
     """
-    snapshot, row = read_message(message_key, sources)
-    place = {
-        "queue_manager": snapshot.queue_manager,
-        "queue": snapshot.queue,
-        "snapshot_id": snapshot.snapshot_id,
-        "run_id": snapshot.run_id,
-    }
-    return JSONResponse({**place, **{name: _plain(value) for name, value in row.items()}})
+    snapshot, row = read_message(message_key, view)
+    names = ("queue_manager", "queue", "snapshot_id", "run_id")
+    place = {name: getattr(snapshot, name) for name in names}
+    return JSONResponse(place | {name: _plain(value) for name, value in row.items()})
 
 
 def _plain(value: Any) -> Any:
@@ -270,46 +229,39 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedTable:
-    """A rules table with the trace of the message; `fault` says why there is none."""
-
-    name: str
-    rules: tuple[ExplainedRule, ...] = ()
-    fault: str = ""
-
-    @property
-    def tried(self) -> str:
-        """The lines of the rules that a run tries, in order, "" if no rule matches."""
-        return ", ".join(str(rule.line) for rule in self.rules if rule.is_tried)
+Explained = tuple[str, list[ExplainedRule], str]
+"""The name of a rules table, its rules as the message meets them, and why there are none."""
 
 
-def _tables(snapshot: KnownSnapshot, row: Row, sources: Sources) -> list[ExplainedTable]:
-    """Return the table of the message's last run, and today's if it differs."""
-    run = sources.ledger.runs.get(snapshot.run_id)
-    shown, frozen = [], None
-    if run is not None:
-        frozen = (run.rules_digest, run.nul_as_blank)
-        name = f"The table of run {run.run_id}"
-        of_run = parse(run.rules_text, queue_kind=run.queue_kind, frozen=True)
-        shown.append(_explained(name, of_run, row, nul_as_blank=run.nul_as_blank))
+def _tables(snapshot: KnownSnapshot, row: Row, sources: Sources) -> Iterator[Explained]:
+    """Yield the table of the message's last run, and today's if it differs."""
+    run, configuration = sources.ledger.runs.get(snapshot.run_id), None
+    frozen, today, fault = None, None, ""
     try:
         configuration = load_handler(sources.handler)
-        _, _, table = read_rules(configuration, RunOptions())
+        _, _, today = read_rules(configuration, RunOptions())
     except (MqDlqError, OSError) as error:
-        fault = getattr(error, "text", str(error))
-        return [*shown, ExplainedTable("Today's table", fault=f"It cannot be read: {fault}")]
-    is_blank = configuration.nul_as_blank
-    if frozen == (table.digest, is_blank):
-        return [replace(shown[0], name=f"{shown[0].name}, also today's")]
-    return [*shown, _explained("Today's table", table, row, nul_as_blank=is_blank)]
+        fault = f"It cannot be read: {getattr(error, 'text', error)}"
+    is_blank = configuration is not None and configuration.nul_as_blank
+    if run is not None:
+        frozen = (run.rules_digest, run.nul_as_blank)
+        of_run = parse(run.rules_text, queue_kind=run.queue_kind, frozen=True)
+        is_todays = today is not None and frozen == (today.digest, is_blank)
+        name = f"The table of run {run.run_id}" + (", also today's" if is_todays else "")
+        yield _explained(name, of_run, row, nul_as_blank=run.nul_as_blank)
+        if is_todays:
+            return
+    if today is None:
+        yield "Today's table", [], fault
+    else:
+        yield _explained("Today's table", today, row, nul_as_blank=is_blank)
 
 
-def _explained(name: str, table: RulesTable, row: Row, *, nul_as_blank: bool) -> ExplainedTable:
+def _explained(name: str, table: RulesTable, row: Row, *, nul_as_blank: bool) -> Explained:
     if not table.acts_on(row["class"]):
-        return ExplainedTable(name, fault=f"Rules apply to {RULES_APPLY_TO[table.queue_kind]} only")
+        return name, [], f"Rules apply to {RULES_APPLY_TO[table.queue_kind]} only"
     values = with_nuls_as_blanks(row) if nul_as_blank else row
-    return ExplainedTable(name, tuple(explained_rules(explain(table, values))))
+    return name, explained_rules(explain(table, values)), ""
 
 
 def _actions(
@@ -320,6 +272,7 @@ def _actions(
     gone = obstacle or ("it has left the queue" if state.has_departed else "")
     for verb in (Verb.RETRY, Verb.FORWARD, Verb.DISCARD):
         yield verb.value, verb.words, gone
+    kept = ""
     if copy is None and state.outcome in {Outcome.FORWARDED, Outcome.DELIVERED}:
         kept = (
             "it cannot be undone: no copy is made of a message that is put on another queue, where"
@@ -334,8 +287,6 @@ def _actions(
             "it was delivered repaired, so that its original would be a second message; mqdlq"
             " restore run --again restores the original"
         )
-    else:
-        kept = ""
     yield Verb.RESTORE.value, Verb.RESTORE.words, obstacle or kept
 
 
@@ -355,14 +306,6 @@ def _trace(copy: ArchivedCopy | None, lake_root: str) -> tuple[str, str, str]:
     if not traceparent:
         return "", "", "The archive copy of the message has no valid property traceparent."
     return traceparent, trace_link(traceparent), "The property is in the archive copy."
-
-
-def _captured(snapshot: KnownSnapshot, lake_root: str) -> str:
-    """Return the part of bodies that a snapshot keeps: "none", "head: N" or "full"."""
-    try:
-        return lake.read_manifest(_directory(snapshot, lake_root)).payload
-    except LakeError:
-        return "none"
 
 
 def _directory(snapshot: KnownSnapshot, lake_root: str) -> str:
@@ -385,13 +328,10 @@ class BodyForm(StrEnum):
     EBCDIC = "ebcdic"
 
 
-@router.post("/dags/{dag_id}/messages/{message_key}/body")
-def message_body(  # noqa: PLR0917 (the parts of the path, and what a page gets)
-    request: Request,
+@router.post(Paths.message_body)
+def message_body(
+    view: HandlerView,
     message_key: KeyDep,
-    handler: HandlerDep,
-    person: PersonDep,
-    sources: SourcesDep,
     connection: Annotated[str | None, Depends(body_connection)],
     form: Annotated[BodyForm, Query(alias="as")] = BodyForm.TEXT,
 ) -> HTMLResponse:
@@ -400,15 +340,15 @@ def message_body(  # noqa: PLR0917 (the parts of the path, and what a page gets)
     If the look cannot be recorded, LedgerUnavailableError is raised and nothing is shown. Raises
     NotFoundError if no body is captured, and `LakeError` if its key is missing.
     """
-    if not person.may_reveal(connection):
+    if not view.person.may_reveal(connection):
         raise ForbiddenError(
             "MQDLQ-942",
-            f"You may not see message bodies of {handler.dag_id}; ask for permission to read the"
+            f"You may not see message bodies of {view.asked.dag_id}; ask for permission to read the"
             " custom view 'mqdlq message bodies' and connections in Airflow",
         )
-    snapshot, row = read_message(message_key, sources)
-    directory = _directory(snapshot, sources.lake_root)
-    payload = read_payload(directory, row["browse_seq"], payload_keys(handler.name))
+    snapshot, row = read_message(message_key, view)
+    directory = _directory(snapshot, view.lake_root)
+    payload = read_payload(directory, row["browse_seq"], payload_keys(view.handler))
     if payload is None:
         raise NotFoundError(
             "MQDLQ-945",
@@ -417,11 +357,11 @@ def message_body(  # noqa: PLR0917 (the parts of the path, and what a page gets)
         )
     data = payload.data[:SHOWN_BYTES]
     text, note = _readable(data, row, form)
-    sources.ledger.audit.record(
+    view.ledger.audit.record(
         AuditEvent(
-            at=sources.clock(),
+            at=view.clock(),
             what=AuditKind.BODY_SHOWN,
-            who=person.name,
+            who=view.person.name,
             handler=snapshot.handler,
             run_id=snapshot.run_id,
             message_key=row["message_key"].hex(),
@@ -429,8 +369,7 @@ def message_body(  # noqa: PLR0917 (the parts of the path, and what a page gets)
             details=f"{len(data)} of {payload.length} bytes as {form}",
         )
     )
-    return render(
-        request,
+    return view.render(
         "messages/body.html",
         text=text,
         note=note,
@@ -447,7 +386,12 @@ def _readable(data: bytes, row: Row, form: BodyForm) -> tuple[str, str]:
     """Return the data in a form, and a note; unknown CCSIDs give a hexadecimal dump."""
     if form is BodyForm.HEX:
         return hex_dump(data), ""
-    ccsid = _EBCDIC if form is BodyForm.EBCDIC else _ccsid_of(row)
+    # The last header in the snapshot states the CCSID of the data after it.
+    ccsid, stated = int(row["coded_char_set_id"] or 0), row["dlh_coded_char_set_id"]
+    if form is BodyForm.EBCDIC:
+        ccsid = _EBCDIC
+    elif stated is not None:
+        ccsid = following_ccsid(int(stated), ccsid)
     if ccsid in UTF_16:
         return printable(data.decode("utf-16-be", "replace")), f"In CCSID {ccsid}."
     codec = text_codec(ccsid)
@@ -456,15 +400,7 @@ def _readable(data: bytes, row: Row, form: BodyForm) -> tuple[str, str]:
     return printable(codec.decode(data)), f"In CCSID {ccsid}."
 
 
-def _ccsid_of(row: Row) -> int:
-    """Return the CCSID that the last header in the snapshot states for the data after it."""
-    outer = int(row["coded_char_set_id"] or 0)
-    stated = row["dlh_coded_char_set_id"]
-    return outer if stated is None else following_ccsid(int(stated), outer)
-
-
 def hex_dump(data: bytes) -> str:
-    """Return lines with the offset, sixteen bytes in hexadecimal digits, and their ASCII."""
     lines = []
     for start in range(0, len(data), _LINE):
         part = data[start : start + _LINE]

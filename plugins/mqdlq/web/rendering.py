@@ -29,8 +29,8 @@ TEMPLATES: Final = Path(__file__).with_name("templates")
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Return a page: `template` is its path below `templates`, `values` are its variables.
 
-    Templates also have `paths` (the links of this Airflow), `person` (who asks), `handler` (the
-    handler in the path, or None) and `here` (the path of the page without its query).
+    Templates also have `paths`, the links of this Airflow, `person`, who asks, `handler`, the one
+    in the path or None, and `here`, the path of the page without its query.
     """
     state = request.state
     given = {
@@ -44,7 +44,6 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 
 def paths_of(request: Request) -> Paths:
-    """Return the links of the Airflow that this request came to."""
     root: str = request.scope.get("root_path", "")
     return Paths(root.removesuffix(MOUNT))
 
@@ -53,9 +52,13 @@ def paths_of(request: Request) -> Paths:
 def environment() -> Environment:
     """Return the environment of all templates, with the components of the HTML report."""
     made = component_environment(TEMPLATES)
-    made.globals["static"] = lambda paths, name: paths.static(name, version_of(name))
+    made.globals["static"] = lambda paths, name: paths.static(name, {"v": version_of(name)})
     made.filters["verdict"] = lambda recorded: VERDICTS[Verdict(recorded)]
     return made
+
+
+def pages_of(found: int, to_a_page: int) -> int:
+    return max(1, -(-found // to_a_page))
 
 
 def printable(text: str) -> str:
@@ -109,7 +112,6 @@ def vendored() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def static_files() -> Mapping[str, Path]:
-    """Return the files that a browser may load, by name."""
     own = {file.name: file for file in STATIC.iterdir() if file.suffix in TYPES}
     return own | {STYLES.name: STYLES}
 
@@ -133,8 +135,7 @@ class PageError(MqDlqError):
 class NotFoundError(PageError):
     """Something that does not exist, or that the person who asks may not see."""
 
-    status = 404
-    title = "Not found"
+    status, title = 404, "Not found"
 
 
 class NoRunYetError(NotFoundError):
@@ -144,19 +145,16 @@ class NoRunYetError(NotFoundError):
 class ForbiddenError(PageError):
     """Something that the person who asks may not do."""
 
-    status = 403
-    title = "Not permitted"
+    status, title = 403, "Not permitted"
 
 
 class InvalidRequestError(PageError):
     """A parameter of the address, or a field of a form, that is not valid."""
 
-    status = 422
-    title = "Not a valid request"
+    status, title = 422, "Not a valid request"
 
 
 class FailedPageError(PageError):
     """A fault of the page itself; its cause is in the log of the api-server only."""
 
-    status = 500
-    title = "This page failed"
+    status, title = 500, "This page failed"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from threading import Lock
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from mqdlq.airflow.run_ids import possible_dag_run_ids
@@ -30,6 +30,7 @@ from mqdlq.reading.filters import (
     choice,
 )
 from mqdlq.reading.outcome_files import FORMS, outcome_file
+from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import Report, RunReading, summarize_run
 from mqdlq.reading.report.files import failures_behind, read_ended_report, written_stages
 from mqdlq.reading.report.html_report import (
@@ -43,11 +44,9 @@ from mqdlq.reading.run import read_sources
 from mqdlq.reading.run_messages import Message, MessageList
 from mqdlq.reading.run_page import PlanMatrix, plan_matrix
 from mqdlq.tools.acting import Sources
-from mqdlq.web.access import AskedHandler, HandlerDep, Person, PersonDep
-from mqdlq.web.acting import open_question
-from mqdlq.web.airflow_api import find_dag_run
-from mqdlq.web.rendering import NotFoundError, paths_of, render
-from mqdlq.web.requests import SourcesDep
+from mqdlq.web.acting import find_dag_run, open_question
+from mqdlq.web.rendering import NotFoundError, pages_of
+from mqdlq.web.requests import HandlerView, View
 from mqdlq.web.serving import Download, PageRoute
 from mqdlq.words import VERDICTS, count, moment, plan_in_words, span
 
@@ -76,59 +75,31 @@ class RunListQuery(Period):
     page: PageNumber = 1
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """A run in the list: its state as a word and a class, and a sentence about it.
-
-    `outcomes` are the counts of its report.
-    """
-
-    entry: RunFacts
-    state: str
-    tone: str
-    sentence: str
-    outcomes: Mapping[Outcome, int]
-
-    @property
-    def duration_s(self) -> float | None:
-        """Seconds from the start to the last browse or the report, None before."""
-        if self.entry.ended_at is None or self.entry.kind is not EntryKind.RUN:
-            return None
-        return (self.entry.ended_at - self.entry.started_at).total_seconds()
-
-    @property
-    def without_outcome(self) -> int:
-        """How many messages of the snapshot the report counted without an outcome."""
-        counted = sum(self.outcomes.values())
-        return max(0, (self.entry.messages or 0) - counted) if self.outcomes else 0
-
-
-@router.get("/dags/{dag_id}/runs")
-def runs(request: Request, sources: SourcesDep) -> HTMLResponse:
-    """Show the runs of this handler: also refused and pruned ones, and restorations."""
-    query = RunListQuery.parse(request.query_params.multi_items())
+@router.get(Paths.runs)
+def runs(view: HandlerView) -> HTMLResponse:
+    query = view.parse(RunListQuery)
     chosen = RunFilter(query.since, query.until, query.state, query.type, query.started_by)
-    lists = sources.ledger.run_lists
-    found = lists.count(sources.handler, chosen)
-    return render(
-        request,
+    lists = view.ledger.run_lists
+    found = lists.count(view.handler, chosen)
+    return view.render(
         "runs/list.html",
         query=query,
-        rows=list_runs(sources, chosen, query.page),
+        rows=list_runs(view, chosen, query.page),
         found=found,
-        pages=_pages(found, RUNS_TO_A_PAGE),
-        types=lists.run_types(sources.handler),
+        pages=pages_of(found, RUNS_TO_A_PAGE),
+        types=lists.run_types(view.handler),
         states=STATES,
         segments=segments,
     )
 
 
-def _pages(found: int, to_a_page: int) -> int:
-    return max(1, -(-found // to_a_page))
+def list_runs(sources: Sources, chosen: RunFilter, page: int) -> list[dict[str, Any]]:
+    """Return a page of a handler's runs, the newest first.
 
-
-def list_runs(sources: Sources, chosen: RunFilter, page: int) -> list[RunRow]:
-    """Return a page of a handler's runs, the newest first."""
+    The `state` of each is a word, its `tone` a class, and `sentence` says more. `outcomes` are the
+    counts of its report, and `without_outcome` counts the other messages of its snapshot.
+    `duration_s` is from the start to the last browse or the report, None before.
+    """
     lists, now = sources.ledger.run_lists, sources.clock()
     offset = (page - 1) * RUNS_TO_A_PAGE
     entries = lists.page(sources.handler, chosen, offset=offset, limit=RUNS_TO_A_PAGE)
@@ -137,10 +108,19 @@ def list_runs(sources: Sources, chosen: RunFilter, page: int) -> list[RunRow]:
     leased = lists.leased_until(unreported, now)
     rows = []
     for entry in entries:
-        outcomes: Mapping[Outcome, int] = counted.get(entry.run_id, {})
-        ordered = {outcome: outcomes[outcome] for outcome in Outcome if outcome in outcomes}
-        state = describe_state(entry, leased.get(entry.run_id), now)
-        rows.append(RunRow(entry, *state, ordered))
+        found: Mapping[Outcome, int] = counted.get(entry.run_id, {})
+        state, tone, sentence = describe_state(entry, leased.get(entry.run_id), now)
+        ended_at = entry.ended_at if entry.kind is EntryKind.RUN else None
+        row = {
+            "entry": entry,
+            "state": state,
+            "tone": tone,
+            "sentence": sentence,
+            "outcomes": {outcome: found[outcome] for outcome in Outcome if outcome in found},
+            "without_outcome": max(0, (entry.messages or 0) - sum(found.values())) if found else 0,
+            "duration_s": (ended_at - entry.started_at).total_seconds() if ended_at else None,
+        }
+        rows.append(row)
     return rows
 
 
@@ -173,11 +153,10 @@ def describe_state(
 def _unreported(entry: RunFacts, now: datetime) -> tuple[str, str, str]:
     if entry.found_no_work and entry.messages is None:
         return "Nothing to do", "empty", "It found no work, and has no report"
-    limit = timedelta(seconds=entry.max_run_time_s)
-    if now > entry.started_at + limit:
-        text = f"No report, and its time limit of {span(limit.total_seconds())} is over"
-        return STATES[NO_REPORT], "attention", f"{text}: it may have broken off; see its tasks"
-    return STATES[NO_REPORT], "unfinished", "No report yet; its tasks may still run"
+    if now <= entry.started_at + timedelta(seconds=entry.max_run_time_s):
+        return STATES[NO_REPORT], "unfinished", "No report yet; its tasks may still run"
+    over = f"No report, and its time limit of {span(entry.max_run_time_s)} is over"
+    return STATES[NO_REPORT], "attention", f"{over}: it may have broken off; see its tasks"
 
 
 # One run: its verdict, plan, messages and course.
@@ -202,7 +181,7 @@ class RunPage:
     run: Run
     summary: RunReading
     matrix: PlanMatrix
-    passes: tuple[datetime, ...]
+    passes: Sequence[datetime]
     leased_until: datetime | None
     approval: Approval | None
     failures: list[tuple[datetime, Failure]]
@@ -212,15 +191,13 @@ class RunPage:
         ledger, run_id = sources.ledger, run.run_id
         summary = summarize_run(run_id, ledger, sources.lake_root)
         return cls(
-            run=run,
-            summary=summary,
-            matrix=plan_matrix(summary, ledger, sources.lake_root),
-            passes=tuple(ledger.runs.passes(run_id)),
-            leased_until=ledger.run_lists.leased_until([run_id], sources.clock()).get(run_id),
-            approval=ledger.plans.last_approval(run_id),
-            failures=failures_behind(
-                ledger.accounts.verdict_of(run_id), ledger.runs.failures(run_id)
-            ),
+            run,
+            summary,
+            plan_matrix(summary, ledger, sources.lake_root),
+            ledger.runs.passes(run_id),
+            ledger.run_lists.leased_until([run_id], sources.clock()).get(run_id),
+            ledger.plans.last_approval(run_id),
+            failures_behind(ledger.accounts.verdict_of(run_id), ledger.runs.failures(run_id)),
         )
 
     @property
@@ -248,14 +225,13 @@ class RunPage:
         account = self.summary.account
         if not self.is_open or account is None or not account.messages:
             return self.summary.headline
-        messages = count(account.selected, "message")
         booked = account.booked - account.not_selected
         have = "has" if booked == 1 else "have"
+        messages = count(account.selected, "message")
         return f"{messages}, of which {booked:,} {have} an outcome so far."
 
     @property
     def mode(self) -> str:
-        """Whether it acts, and on which messages, in words."""
         run = self.run
         kind = "backfill of stored snapshots" if run.run_type == "backfill" else ""
         acts = "dry run: nothing is moved" if run.dry_run else "acts on messages"
@@ -278,47 +254,41 @@ class RunPage:
 
     @property
     def next_pass_at(self) -> datetime | None:
-        """When the next pass is due, None if none is."""
         if not (self.is_open and self.passes and self.leased_until):
             return None
         return self.passes[-1] + timedelta(seconds=self.run.retry_interval_s + 1)
 
     @property
     def limit_at(self) -> datetime:
-        """When the run stops retrying."""
         return self.run.started_at + timedelta(seconds=self.run.max_run_time_s)
 
 
-@router.get("/dags/{dag_id}/runs/{run_id}")
-def run(
-    request: Request, run_id: str, handler: HandlerDep, person: PersonDep, sources: SourcesDep
-) -> HTMLResponse:
+@router.get(Paths.run)
+def run(view: HandlerView, run_id: str) -> HTMLResponse:
     """Show one run, and the messages of it that the filter chooses, or a restoration."""
-    query = MessageQuery.parse(request.query_params.multi_items())
-    ledger, lists = sources.ledger, sources.ledger.run_lists
+    query = view.parse(MessageQuery)
+    ledger, lists = view.ledger, view.ledger.run_lists
     pruned = ledger.prunes.pruned_run(run_id)
     entry = lists.pruned(run_id) if pruned is not None else None
-    if pruned is not None and entry is not None and pruned.handler == handler.name:
+    if pruned is not None and entry is not None and pruned.handler == view.handler:
         totals = ledger.prunes.outcomes_of(run_id)
-        return render(request, "runs/pruned.html", entry=entry, pruned=pruned, totals=totals)
+        return view.render("runs/pruned.html", entry=entry, pruned=pruned, totals=totals)
     found = ledger.runs.get(run_id)
-    if found is not None and found.handler == handler.name:
-        return _show_recorded(
-            request, RunPage.read(found, sources), query, handler, person, sources
-        )
-    if found is None and lists.refused_handler(run_id) == handler.name:
-        among = possible_dag_run_ids(handler.name, run_id)
-        return render(
-            request,
+    if found is not None and found.handler == view.handler:
+        page = RunPage.read(found, view)
+        return _show_recorded(view, page, query)
+    if found is None and lists.refused_handler(run_id) == view.handler:
+        among = possible_dag_run_ids(view.handler, run_id)
+        return view.render(
             "runs/refused.html",
             run_id=run_id,
-            dag_run_id=find_dag_run(request, handler.dag_id, among),
+            dag_run_id=find_dag_run(view, among),
             failures=ledger.runs.failures(run_id),
         )
     restoration = ledger.restorations.get(run_id)
-    if restoration is not None and restoration.handler == handler.name:
-        return _show_restoration(request, restoration, ledger)
-    raise _no_such_run(handler.name, run_id)
+    if restoration is not None and restoration.handler == view.handler:
+        return _show_restoration(view, restoration)
+    raise _no_such_run(view.handler, run_id)
 
 
 def _no_such_run(handler: str, run_id: str) -> NotFoundError:
@@ -328,25 +298,17 @@ def _no_such_run(handler: str, run_id: str) -> NotFoundError:
     )
 
 
-def _show_recorded(  # noqa: PLR0917 (what the page shows, and who reads it)
-    request: Request,
-    page: RunPage,
-    query: MessageQuery,
-    handler: AskedHandler,
-    person: Person,
-    sources: Sources,
-) -> HTMLResponse:
+def _show_recorded(view: View, page: RunPage, query: MessageQuery) -> HTMLResponse:
     run, summary, state, question = page.run, page.summary, page.state, None
     if page.is_open and page.is_asked and page.approval is not None:
-        question = open_question(request, run, page.approval, handler, person, sources.ledger)
-        if question.answer:
+        question = open_question(view, run, page.approval)
+        if question["answer"]:
             state = ("Answered", "unfinished")
-    rows, found, troubles = page_of_messages(MessageList(summary.sources, sources.ledger), query)
+    rows, found, troubles = page_of_messages(MessageList(summary.sources, view.ledger), query)
     ended: Counter[Outcome] = Counter()
     for row in summary.rules:
         ended[row.outcome] += row.messages
-    return render(
-        request,
+    return view.render(
         "runs/run.html",
         page=page,
         run=run,
@@ -354,7 +316,7 @@ def _show_recorded(  # noqa: PLR0917 (what the page shows, and who reads it)
         state=state,
         rules=[list(own) for _, own in groupby(page.matrix.rows, lambda row: row.rule)],
         question=question,
-        causes=sources.ledger.snapshots.causes(run.run_id),
+        causes=view.ledger.snapshots.causes(run.run_id),
         bar=account_bar(summary.account) if summary.account else (),
         lanes=lanes(summary.timeline),
         # A discarded message has a copy in the archive; one on another queue has none.
@@ -363,7 +325,7 @@ def _show_recorded(  # noqa: PLR0917 (what the page shows, and who reads it)
         query=query,
         messages=rows,
         found=found,
-        pages=_pages(found, MESSAGES_TO_A_PAGE),
+        pages=pages_of(found, MESSAGES_TO_A_PAGE),
         troubles=troubles,
         outcomes=OUTCOMES,
         forms=FORMS,
@@ -380,20 +342,22 @@ def page_of_messages(
     return list(rows), len(found), troubles
 
 
-def _show_restoration(request: Request, restoration: Restoration, ledger: Ledger) -> HTMLResponse:
-    """Show a restoration, and how many of its copies are in which state."""
-    copies = ledger.restorations.states(restoration.restoration_id).values()
+def _show_restoration(view: View, restoration: Restoration) -> HTMLResponse:
+    restoration_id = restoration.restoration_id
+    copies = view.ledger.restorations.states(restoration_id).values()
     counted = Counter(copy.state for copy in copies)
     last = max((copy.at for copy in copies), default=None)
-    failures = ledger.runs.failures(restoration.restoration_id)
-    return render(
-        request,
+    return view.render(
         "runs/restoration.html",
         restoration=restoration,
         states={state: counted[state] for state in RestorationState if state in counted},
         last_at=last,
         # A copy that has come to its state since shows that a task has succeeded after all.
-        failures=[(at, one) for at, one in failures if last is None or at >= last],
+        failures=[
+            (at, one)
+            for at, one in view.ledger.runs.failures(restoration_id)
+            if last is None or at >= last
+        ],
     )
 
 
@@ -402,17 +366,16 @@ def _show_restoration(request: Request, restoration: Restoration, ledger: Ledger
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
-@router.get("/dags/{dag_id}/runs/{run_id}/outcomes.{form}")
+@router.get(Paths.run_outcomes)
 def run_outcomes(
-    request: Request, run_id: str, form: Literal["csv", "jsonl", "parquet"], sources: SourcesDep
+    view: HandlerView, run_id: str, form: Literal["csv", "jsonl", "parquet"]
 ) -> Download:
-    """Return the outcomes of the messages that the filter chooses as a file, without bodies."""
-    query = MessageQuery.parse(request.query_params.multi_items())
-    found = sources.ledger.runs.get(run_id)
-    if found is None or found.handler != sources.handler:
-        raise _no_such_run(sources.handler, run_id)
-    of_run = read_sources(run_id, sources.ledger, sources.lake_root)
-    messages = MessageList(of_run, sources.ledger)
+    query = view.parse(MessageQuery)
+    found = view.ledger.runs.get(run_id)
+    if found is None or found.handler != view.handler:
+        raise _no_such_run(view.handler, run_id)
+    of_run = read_sources(run_id, view.ledger, view.lake_root)
+    messages = MessageList(of_run, view.ledger)
     chosen, _ = messages.select(query)
     parts = outcome_file(form, run_id, messages, chosen)
     return Download(parts, f"{_UNFIT.sub('-', run_id)}.{form}", FORMS[form].media_type)
@@ -432,23 +395,22 @@ class KeptReports:
     def __init__(self, most: int = 16) -> None:
         self._most = most
         self._lock = Lock()
-        self._kept: OrderedDict[str, tuple[tuple[Any, ...], Report]] = OrderedDict()
+        self._kept: dict[str, tuple[tuple[Any, ...], Report]] = {}  # the last is the newest
 
     def read(self, run_id: str, *, ledger: Ledger, lake_root: str, now: datetime) -> Report:
         """Return the report of a run, kept or read now; a kept one has the time of its reading."""
         facts = _facts(run_id, ledger, lake_root)
         with self._lock:
-            known, report = self._kept.get(run_id, (None, None))
-            if report is not None and known == facts:
-                self._kept.move_to_end(run_id)
-                return report
+            kept = self._kept.pop(run_id, None)
+            if kept is not None and kept[0] == facts:
+                self._kept[run_id] = kept
+                return kept[1]
         report = read_ended_report(run_id, ledger=ledger, lake_root=lake_root, now=now)
         if facts is not None:
             with self._lock:
                 self._kept[run_id] = (facts, report)
-                self._kept.move_to_end(run_id)
-                while len(self._kept) > self._most:
-                    self._kept.popitem(last=False)
+                for oldest in list(self._kept)[: -self._most]:
+                    del self._kept[oldest]
         return report
 
 
@@ -466,10 +428,9 @@ def _facts(run_id: str, ledger: Ledger, lake_root: str) -> tuple[Any, ...] | Non
 _REPORTS: Final = KeptReports()
 
 
-@router.get("/dags/{dag_id}/runs/{run_id}/report")
-def show_report(request: Request, run_id: str, sources: SourcesDep) -> HTMLResponse:
-    """Show the report of a run of this handler, with links to its messages and causes."""
-    ledger, handler = sources.ledger, sources.handler
+@router.get(Paths.run_report)
+def show_report(view: HandlerView, run_id: str) -> HTMLResponse:
+    ledger, handler = view.ledger, view.handler
     found = ledger.runs.get(run_id)
     if found is None or found.handler != handler:
         pruned = ledger.prunes.pruned_run(run_id)
@@ -480,7 +441,7 @@ def show_report(request: Request, run_id: str, sources: SourcesDep) -> HTMLRespo
             f"The run {run_id} was pruned at {moment(pruned.at)} by {pruned.policy}; its totals are"
             " in the list of runs",
         )
-    lake_root, now = sources.lake_root, sources.clock()
+    lake_root, now = view.lake_root, view.clock()
     report = _REPORTS.read(run_id, ledger=ledger, lake_root=lake_root, now=now)
     headers = {"Content-Security-Policy": f"{security_policy()}; frame-ancestors 'self'"}
-    return HTMLResponse(render_html(report, paths_of(request)), headers=headers)
+    return HTMLResponse(render_html(report, view.paths), headers=headers)

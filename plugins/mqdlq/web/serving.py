@@ -126,7 +126,6 @@ P = ParamSpec("P")
 
 
 async def in_own_thread(call: Callable[[], T]) -> T:
-    """Return what a function returns, in one of the page's threads."""
     return await to_thread.run_sync(call, limiter=_of_this_loop(_LIMITER))
 
 

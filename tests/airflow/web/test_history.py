@@ -10,7 +10,7 @@ import pytest
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.history import Span
 from mqdlq.model import Outcome
-from mqdlq.web.history import Chart, bins_between, read_charts
+from mqdlq.web.history import Bins, Chart, read_charts
 from tests.support.run_records import NOON
 from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.page_text import words_of
@@ -36,7 +36,7 @@ def _ledger(tmp_path: Path) -> Ledger:
 
 def charts_of(ledger: Ledger) -> dict[str, Chart]:
     """Return the charts of the two days around NOON by title."""
-    bins = bins_between(date(2026, 11, 21), date(2026, 11, 22))
+    bins = Bins(date(2026, 11, 21), date(2026, 11, 22))
     span = Span("demo", ("QM1", "DLQ"), bins.start, bins.start + timedelta(days=2))
     return {chart.title: chart for chart in read_charts(ledger, span, bins)}
 
@@ -77,7 +77,7 @@ def test_a_range_that_ends_before_it_begins_is_refused(airflow: AirflowApp) -> N
 )
 def test_a_range_has_at_most_62_periods(days: int, number: int, first: str) -> None:
     since = date(2026, 11, 21)
-    bins = bins_between(since, since + timedelta(days=days - 1))
+    bins = Bins(since, since + timedelta(days=days - 1))
 
     assert bins.number == number
     assert bins.labels[0] == first

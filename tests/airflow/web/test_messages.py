@@ -148,7 +148,7 @@ def test_a_form_with_a_hidden_field_is_open(airflow: AirflowApp, field: str, is_
 
 def test_links_to_files_and_parts_of_messages_have_paths() -> None:
     assert Paths().search_file("csv", {"user": "a b"}) == "/mqdlq/search.csv?user=a+b"
-    assert Paths().message_part("demo", "ab", "body", {"as": "hex"}) == (
+    assert Paths().message_body("demo", "ab", {"as": "hex"}) == (
         "/mqdlq/dags/mq_dlq_demo/messages/ab/body?as=hex"
     )
 

@@ -53,7 +53,7 @@ def count_connections(server: socket.socket) -> int:
 
 
 def test_every_page_runs_in_the_threads_of_the_page() -> None:
-    routes = [route for room in ROOMS for route in room.routes]
+    routes = [route for room in ROOMS for route in room.router.routes]
 
     assert [route for route in routes if not isinstance(route, PageRoute)] == []
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from embedded_mq.storage.lies import LIES
-from mqdlq.tools.certify.bench import administrator_commands
+from mqdlq.tools.certify.behaviours import administrator_commands
 from mqdlq.tools.certify.certification import Certification, Verdict, certify
 from tests.support.contract_worlds import World
 

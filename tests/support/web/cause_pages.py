@@ -16,10 +16,9 @@ from httpx import ASGITransport, AsyncClient, Response
 from mqdlq.causes import find_cause
 from mqdlq.errors import MqDlqError
 from mqdlq.stages.snapshot.taking import record_causes
-from mqdlq.web import causes, rule_drafts
-from mqdlq.web.access import AskedHandler, asked_handler
+from mqdlq.web import causes
 from mqdlq.web.app import _error_page
-from mqdlq.web.requests import ledger, wall_clock
+from mqdlq.web.requests import AskedHandler, asked_handler, ledger, wall_clock
 from tests.support.web.page_text import words_of
 from tests.support.world import World
 
@@ -44,7 +43,6 @@ class Pages:
         self.world = World(directory)
         app = FastAPI()
         app.include_router(causes.router)
-        app.include_router(rule_drafts.router)
         app.exception_handler(MqDlqError)(_error_page)
         handler = AskedHandler("test", "mq_dlq_test", may_act)
 

@@ -19,8 +19,7 @@ from click.testing import CliRunner
 import embedded_mq
 from mqdlq.cli import app
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.tools.certify.behaviours import BEHAVIOURS
-from mqdlq.tools.certify.bench import KEPT, SCRATCH_QUEUES, TEMPORARY, body_of
+from mqdlq.tools.certify.behaviours import BEHAVIOURS, KEPT, SCRATCH_QUEUES, TEMPORARY, body_of
 from mqdlq.tools.certify.certification import observe_quiescing
 
 CONNECTION = {"queue_manager": "QM1", "transport": "embedded", "client": "ibmmq"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from mqdlq.reading.fleet import QueueState, read_fleet
 from mqdlq.reading.report.files import write_report
 from mqdlq.stages.execute import make_pass
 from mqdlq.tools.acting import Sources
-from mqdlq.web.overview import HandledQueue, read_queues
+from mqdlq.web.overview import read_queues
 from tests.support.web.demo_world import ALL_WELL
 from tests.support.world import Outcome, World
 
@@ -52,12 +53,12 @@ def handle(world: World, *keys: str, action: str | None = None, reports: bool = 
 
 
 def keys_of(world: World, reason: int) -> list[str]:
-    found = (one for queue in queues(world) for one in queue.troubles or ())
+    found = (one for queue in queues(world) for one in queue["troubles"] or ())
     rows = (row for one in found if f"({reason})" in one.first.cause for row in one.rows)
     return [row.message_key for row in rows]
 
 
-def queues(world: World) -> list[HandledQueue]:
+def queues(world: World) -> list[dict[str, Any]]:
     return read_queues(Sources("test", world.ledger, world.lake_root, world.clock), {})
 
 
@@ -69,7 +70,7 @@ def test_the_home_shows_the_remaining_messages_and_who_handled_the_others(world:
 
     (queue,) = queues(world)
 
-    row = queue.row
+    row = queue["row"]
     assert (row.attention, row.depth, row.state) == (3, 3, QueueState.ATTENTION)
     assert row.findings[0][1] == (
         "3 messages need attention. 5 were handled by 2 runs, the last at"
@@ -79,10 +80,10 @@ def test_the_home_shows_the_remaining_messages_and_who_handled_the_others(world:
         ("run-3", "admin", 4),
         ("run-2", "admin", 1),
     ]
-    assert queue.troubles is not None
-    assert [one.messages for one in queue.troubles] == [3]
-    assert "MQRC_UNKNOWN_OBJECT_NAME (2085)" in queue.troubles[0].first.cause
-    assert queue.attention == [(Outcome.UNMATCHED, 3)]
+    assert queue["troubles"] is not None
+    assert [one.messages for one in queue["troubles"]] == [3]
+    assert "MQRC_UNKNOWN_OBJECT_NAME (2085)" in queue["troubles"][0].first.cause
+    assert queue["attention"] == [(Outcome.UNMATCHED, 3)]
 
 
 def test_a_part_of_a_group_that_was_handled_is_left_out_of_it(world: World) -> None:
@@ -90,7 +91,7 @@ def test_a_part_of_a_group_that_was_handled_is_left_out_of_it(world: World) -> N
 
     (queue,) = queues(world)
 
-    assert sorted(one.messages for one in queue.troubles or ()) == [3, 3]
+    assert sorted(one.messages for one in queue["troubles"] or ()) == [3, 3]
 
 
 def test_a_failed_retry_still_needs_attention(world: World) -> None:
@@ -98,8 +99,8 @@ def test_a_failed_retry_still_needs_attention(world: World) -> None:
 
     (queue,) = queues(world)
 
-    assert (queue.row.attention, queue.row.since) == (8, ())
-    assert queue.attention == [(Outcome.UNMATCHED, 3), (Outcome.EXHAUSTED, 5)]
+    assert (queue["row"].attention, queue["row"].since) == (8, ())
+    assert queue["attention"] == [(Outcome.UNMATCHED, 3), (Outcome.EXHAUSTED, 5)]
 
 
 def test_a_queue_whose_messages_were_all_handled_says_by_whom(world: World) -> None:

@@ -1,41 +1,393 @@
-"""The behaviours of a queue manager on which the handler relies."""
+"""The behaviours of a queue manager on which the handler relies, and the bench that tries them."""
 
 from __future__ import annotations
 
+import inspect
+import re
 import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from mqdlq.constants import reason_text
-from mqdlq.errors import AnotherExecutorError, QueueManagerError
-from mqdlq.mqi.browse import browse_with_properties
+from mqdlq.constants import MQRC, reason_text
+from mqdlq.errors import AnotherExecutorError, CertificationError, QueueManagerError
+from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage, browse_with_properties
+from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import Marker, StateQueue, open_state_queue
-from mqdlq.mqi.unit_of_work import HEADER_REASONS, UnitOfWork
-from mqdlq.tools.certify.bench import (
-    DEAD_LETTER,
-    FULL,
-    MISSING,
-    NO_GET,
-    NO_PUT,
-    SHORT,
-    SOURCE,
-    STATE,
-    TARGET,
-    Application,
-    Behaviour,
-    Bench,
-    DeviationError,
-    NotTriedError,
-    ScratchQueue,
-    behaviour,
-    body_of,
-    dead_letter_header,
-    expect,
-    expect_fields,
-    expect_reason,
-    expect_same,
-    number_of,
+from mqdlq.mqi.unit_of_work import HEADER_REASONS, Delivery, GotMessage, Syncpoint, UnitOfWork
+from mqdlq.structures import MQDLH
+
+# The scratch queues, and the commands that define them.
+
+DEFAULT_PREFIX: Final = "MQDLQ.CERT."
+TEMPORARY: Final = "mqdlq certify: scratch queue, deleted after the run"
+"""DESCR of a scratch queue that `mqdlq certify` has created and deletes."""
+KEPT: Final = "mqdlq certify: scratch queue, emptied after the run"
+"""DESCR of a scratch queue that an administrator has defined and `mqdlq certify` only empties."""
+
+_PREFIX: Final = re.compile(r"[A-Za-z0-9._/%]{1,40}")
+_CONNECT: Final = "CONNECT,INQ"
+_SET_CONTEXT: Final = "SETALL"
+QUEUE_AUTHORITIES: Final = "BROWSE,GET,PUT,INQ,PASSALL"
+"""The authorities that every behaviour except restoring needs on each scratch queue."""
+
+
+Attribute = tuple[str, str, int]
+"""An attribute of a queue: as MQSC, and as selector and value of the MQI."""
+
+# The site may have changed the defaults of these in SYSTEM.DEFAULT.LOCAL.QUEUE.
+_COMMON: Final[tuple[Attribute, ...]] = (
+    ("SHARE", "MQIA_SHAREABILITY", 1),
+    ("DEFSOPT(SHARED)", "MQIA_DEF_INPUT_OPEN_OPTION", 2),
+    ("MSGDLVSQ(PRIORITY)", "MQIA_MSG_DELIVERY_SEQUENCE", 0),
 )
+
+
+class ScratchQueue:
+    """A local queue with the common attributes and its own; its name is a prefix and a suffix."""
+
+    def __init__(self, suffix: str, *own: Attribute) -> None:
+        self.suffix = suffix
+        self.attributes = (*_COMMON, *own)
+
+    def name(self, prefix: str) -> str:
+        return prefix + self.suffix
+
+    def mqsc(self, prefix: str) -> str:
+        attributes = " ".join(mqsc for mqsc, _, _ in self.attributes)
+        return f"DEFINE QLOCAL('{self.name(prefix)}') {attributes} +\n  DESCR('{KEPT}')"
+
+
+SOURCE: Final = ScratchQueue("SOURCE", ("MAXDEPTH(100)", "MQIA_MAX_Q_DEPTH", 100))
+TARGET: Final = ScratchQueue("TARGET", ("MAXDEPTH(100)", "MQIA_MAX_Q_DEPTH", 100))
+STATE: Final = ScratchQueue("STATE", ("DEFPSIST(YES)", "MQIA_DEF_PERSISTENCE", 1))
+FULL: Final = ScratchQueue("FULL", ("MAXDEPTH(1)", "MQIA_MAX_Q_DEPTH", 1))
+NO_PUT: Final = ScratchQueue("NOPUT", ("PUT(DISABLED)", "MQIA_INHIBIT_PUT", 1))
+NO_GET: Final = ScratchQueue("NOGET", ("GET(DISABLED)", "MQIA_INHIBIT_GET", 1))
+SHORT: Final = ScratchQueue("SHORT", ("MAXMSGL(100)", "MQIA_MAX_MSG_LENGTH", 100))
+LOCK: Final = ScratchQueue("LOCK")
+"""A run holds it for exclusive input, so that a second one does not use the same queues."""
+MISSING: Final = ScratchQueue("MISSING")
+"""A name under the prefix that is never defined."""
+
+SCRATCH_QUEUES: Final = (LOCK, SOURCE, TARGET, STATE, FULL, NO_PUT, NO_GET, SHORT)
+
+
+def check_prefix(prefix: str) -> str:
+    """Return the prefix; raise CertificationError if no queue can have it, or it is IBM's."""
+    expected = ""
+    if not _PREFIX.fullmatch(prefix):
+        expected = f"use 1 to 40 letters, digits and . _ / %, such as {DEFAULT_PREFIX}"
+    elif prefix.upper().startswith("SYSTEM"):
+        expected = f"names that begin with SYSTEM are IBM's, use a prefix such as {DEFAULT_PREFIX}"
+    if expected:
+        raise CertificationError(
+            "MQDLQ-951", f"--scratch-prefix {prefix!r} is not valid; {expected}"
+        )
+    return prefix
+
+
+def administrator_commands(prefix: str, user: str) -> Iterator[str]:
+    principal = f"PRINCIPAL('{user or '…'}')"
+    yield "* The scratch queues of mqdlq certify; it empties them after a run."
+    yield from (queue.mqsc(prefix) for queue in SCRATCH_QUEUES)
+    yield "* The authorities that it needs."
+    yield f"SET AUTHREC OBJTYPE(QMGR) {principal} AUTHADD({_CONNECT})"
+    profile = f"PROFILE('{prefix}**') OBJTYPE(QUEUE)"
+    yield f"SET AUTHREC {profile} {principal} +\n  AUTHADD({QUEUE_AUTHORITIES})"
+    yield "* To restore messages, a user sets their context; without SETALL this is not tried."
+    yield f"SET AUTHREC OBJTYPE(QMGR) {principal} AUTHADD({_SET_CONTEXT})"
+    yield f"SET AUTHREC {profile} {principal} AUTHADD({_SET_CONTEXT})"
+
+
+# What a behaviour expects. A body or a field of a message never appears in a deviation: only
+# numbers of messages, names of fields, and reason codes.
+
+NATIVE, LATIN_1 = 546, 819
+DEAD_LETTER: Final[dict[str, Any]] = {
+    "Format": b"MQDEAD  ",
+    "Encoding": NATIVE,
+    "CodedCharSetId": LATIN_1,
+}
+"""The fields of an MQMD that describe an MQDLH."""
+MOST_MESSAGES: Final = 100
+HELD_MS: Final = 250
+"""How long a behaviour waits for an expiry, in milliseconds."""
+NOT_FOUND: Final = (MQRC["MQRC_NO_MSG_AVAILABLE"], MQRC["MQRC_NO_MSG_UNDER_CURSOR"])
+
+Shown = str | int | Sequence[int] | Sequence[str]
+"""The values that a report may show."""
+
+
+class DeviationError(Exception):
+    """The queue manager does not do what the handler relies on."""
+
+    def __init__(self, expected: str, seen: str) -> None:
+        super().__init__(expected, seen)
+        self.expected, self.seen = expected, seen
+
+
+class NotTriedError(Exception):
+    """A behaviour cannot be tried on this queue manager; the text is why."""
+
+
+def expect(subject: str, wanted: Shown, seen: Shown) -> None:
+    if wanted != seen:
+        raise DeviationError(f"{subject}: {_text(wanted)}", f"{subject}: {_text(seen)}")
+
+
+def expect_fields(wanted: Mapping[str, Any], descriptor: Any) -> None:
+    """Raise DeviationError, which names the fields of an MQMD that differ from `wanted`."""
+    changed = [name for name, value in wanted.items() if getattr(descriptor, name) != value]
+    expect("changed fields", [], changed)
+
+
+def expect_same(subject: str, wanted: bytes, seen: bytes) -> None:
+    expect(subject, "unchanged", "unchanged" if wanted == seen else "changed")
+
+
+def _text(value: Shown) -> str:
+    if isinstance(value, str | int):
+        return str(value)
+    return ", ".join(map(str, value)) or "none"
+
+
+def body_of(number: int) -> bytes:
+    return b"mqdlq certify, message %d" % number
+
+
+def number_of(body: bytes) -> int:
+    return next((number for number in range(1, 10) if body_of(number) == body), 0)
+
+
+def dead_letter_header() -> bytes:
+    header = MQDLH(
+        reason=2053,
+        dest_q_name=b"MQDLQ".ljust(48),
+        dest_q_mgr_name=b"MQDLQ".ljust(48),
+        encoding=NATIVE,
+        coded_char_set_id=LATIN_1,
+        format=b"MQSTR   ",
+        put_appl_type=6,
+        put_appl_name=b"mqdlq certify".ljust(28),
+        put_date=b"20260101",
+        put_time=b"12000000",
+    )
+    return header.pack()
+
+
+class Application:
+    """One connection, and the calls that behaviours make on it.
+
+    Options are given by name without their prefix: ``app.open(SOURCE, "OUTPUT", "INQUIRE")``. Each
+    failing call raises QueueManagerError.
+    """
+
+    def __init__(self, queue_manager: QueueManager, prefix: str) -> None:
+        self.queue_manager, self.prefix = queue_manager, prefix
+
+    def number(self, name: str) -> int:
+        return int(getattr(self.queue_manager.client.CMQC, name))
+
+    def options(self, family: str, names: Sequence[str]) -> int:
+        return sum(self.number(f"{family}_{name}") for name in names)
+
+    def open(self, queue: ScratchQueue, *options: str) -> Any:
+        """Open a scratch queue (MQOPEN); the end of the connection closes it."""
+        return self.queue_manager.open(queue.name(self.prefix), self.options("MQOO", options))
+
+    def descriptor(self, **fields: Any) -> Any:
+        return self.queue_manager.client.packed.MD(**fields)
+
+    def put(
+        self, queue: ScratchQueue | None, content: int | bytes, *options: str, **fields: Any
+    ) -> Any:
+        """Put a numbered message, or one with the given body (MQPUT1); return its MQMD.
+
+        Without a queue, the name of the queue is blank.
+        """
+        client = self.queue_manager.client
+        target, pmo = client.packed.OD(), client.packed.PMO()
+        target.ObjectName = queue.name(self.prefix).encode() if queue else b""
+        pmo.Options = self.options("MQPMO", options or ("NO_SYNCPOINT",))
+        md = self.descriptor(**fields)
+        body = body_of(content) if isinstance(content, int) else content
+        with client.translating_errors("MQPUT1", "queue"):
+            self.queue_manager.handle.put1(target, body, md, pmo)
+        return md
+
+    def put_numbered(self, queue: ScratchQueue, *numbers: int) -> None:
+        for number in numbers:
+            self.put(queue, number)
+
+    def get(
+        self, opened: Any, *options: str, length: int | None = None, **fields: Any
+    ) -> tuple[bytes, Any]:
+        """Get a message (MQGET) from an open queue; return its body and its MQMD.
+
+        `fields` are fields of the MQGMO. Without a length, the client gets the whole message.
+        Properties are left out: IBM MQ for z/OS adds its own with OTELTRAC(ON).
+        """
+        client = self.queue_manager.client
+        gmo, md = client.packed.GMO(), self.descriptor()
+        gmo.Options = self.options("MQGMO", ("NO_PROPERTIES", *(options or ("NO_SYNCPOINT",))))
+        gmo.MatchOptions = client.CMQC.MQMO_NONE
+        for name, value in fields.items():
+            setattr(gmo, name, value)
+        with client.translating_errors("MQGET", "queue"):
+            return bytes(opened.get(length, md, gmo)), md
+
+    def get_all(self, queue: ScratchQueue) -> list[tuple[bytes, Any]]:
+        opened = self.open(queue, "INPUT_SHARED")
+        found: list[tuple[bytes, Any]] = []
+        with _none_found():
+            while len(found) < MOST_MESSAGES:
+                found.append(self.get(opened))
+        self.queue_manager.close(opened)
+        return found
+
+    def get_one(self, queue: ScratchQueue) -> tuple[bytes, Any]:
+        found = self.get_all(queue)
+        expect("messages", 1, len(found))
+        return found[0]
+
+    def browse(self, queue: ScratchQueue) -> list[int]:
+        """Browse a queue as a snapshot does; return the numbers of its messages."""
+        opened = self.open(queue, "BROWSE")
+        messages = BrowseCursor(self.queue_manager, opened, "scratch queue").messages()
+        found = [number_of(each.prefix) for each in islice(messages, MOST_MESSAGES)]
+        self.queue_manager.close(opened)
+        return found
+
+    def cursor(self, queue: ScratchQueue = SOURCE) -> BrowseCursor:
+        """Open a queue as an executor opens its dead-letter queue."""
+        opened = self.open(queue, "BROWSE", "INPUT_SHARED", "SAVE_ALL_CONTEXT")
+        return BrowseCursor(self.queue_manager, opened, "scratch queue")
+
+    def first(self, cursor: BrowseCursor) -> BrowsedMessage:
+        """Browse the first message; an empty queue is a deviation."""
+        for message in cursor.messages():
+            return message
+        raise DeviationError("a browse returns the message", "a browse returns no message")
+
+    def get_browsed(self, cursor: BrowseCursor, message: BrowsedMessage) -> GotMessage:
+        with UnitOfWork(cursor) as unit:
+            got = unit.get_under_cursor(message.total_length)
+            unit.commit()
+        return got
+
+    def move_first(self, *, commit: bool = True) -> None:
+        """Move the first message of SOURCE to TARGET as an executor does, with all its context."""
+        cursor = self.cursor()
+        message = self.first(cursor)
+        with UnitOfWork(cursor) as unit:
+            got = unit.get_under_cursor(message.total_length)
+            unit.put(got, Delivery(TARGET.name(self.prefix), "", got.body))
+            if commit:
+                unit.commit()
+
+    def move_and_get(self) -> tuple[bytes, Any]:
+        self.move_first()
+        return self.get_one(TARGET)
+
+    def restore(self, descriptor: bytes, body: bytes) -> None:
+        """Put a message with the context in its packed MQMD to TARGET, as a restoration does."""
+        with Syncpoint(self.queue_manager) as unit:
+            delivery = Delivery(TARGET.name(self.prefix), "", body)
+            unit.put_with_original_context(descriptor, delivery)
+            unit.commit()
+
+    def depth(self, queue: ScratchQueue) -> int:
+        return self.queue_manager.depth(queue.name(self.prefix))
+
+    def commit(self) -> None:
+        with self.queue_manager.client.translating_errors("MQCMIT", "the queue manager"):
+            self.queue_manager.handle.commit()
+
+    def back_out(self) -> None:
+        self.queue_manager.back_out()
+
+    def wait(self) -> None:
+        """Let an expiry pass, by waiting for a message on TARGET that does not come."""
+        opened = self.open(TARGET, "INPUT_SHARED")
+        with _none_found():
+            self.get(opened, "WAIT", "NO_SYNCPOINT", WaitInterval=HELD_MS)
+
+
+@contextmanager
+def _none_found() -> Iterator[None]:
+    try:
+        yield
+    except QueueManagerError as error:
+        if error.reason not in NOT_FOUND:
+            raise
+
+
+@contextmanager
+def expect_reason(call: str, *names: str) -> Iterator[None]:
+    """Expect the block to end with one of these reason codes; `call` names it in a deviation."""
+    expected = " or ".join(reason_text(MQRC[name]) for name in names)
+    try:
+        yield
+    except QueueManagerError as error:
+        if error.reason in {MQRC[name] for name in names}:
+            return
+        if error.reason == MQRC["MQRC_NOT_AUTHORIZED"]:
+            raise
+        raise DeviationError(f"{call}: {expected}", reason_text(error.reason)) from error
+    raise DeviationError(f"{call}: {expected}", f"{call} succeeds")
+
+
+class Bench(Application):
+    """The first connection of a behaviour, which opens the others."""
+
+    def __init__(self, connect: Callable[[], QueueManager], prefix: str) -> None:
+        super().__init__(connect(), prefix)
+        self._connect = connect
+        self._opened: list[Application] = [self]
+
+    def another(self) -> Application:
+        application = Application(self._connect(), self.prefix)
+        self._opened.append(application)
+        return application
+
+    def close(self) -> None:
+        for application in self._opened:
+            with suppress(QueueManagerError):
+                application.back_out()
+                application.queue_manager.disconnect()
+
+
+# Declare behaviours of a queue manager on which the handler relies.
+
+Check = Callable[[Bench], str | None]
+"""Try a behaviour; return a remark for the report, or None.
+
+Raises DeviationError, NotTriedError, or QueueManagerError for a call that must not fail.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """A behaviour: the statement that holds, and what a difference means for the handler."""
+
+    name: str
+    statement: str
+    consequence: str
+    check: Check
+
+
+def behaviour(consequence: str) -> Callable[[Check], Behaviour]:
+    """Turn the decorated function, whose docstring begins with the statement, into a behaviour."""
+
+    def declare(check: Check) -> Behaviour:
+        statement = (inspect.getdoc(check) or "").partition("\n")[0]
+        return Behaviour(check.__name__, statement, consequence, check)
+
+    return declare
+
 
 # Browsing: order, visibility, cursors, and lengths.
 
@@ -49,9 +401,8 @@ LENGTH = 5000
 def a_browse_returns_messages_in_the_order_of_their_puts(bench: Bench) -> None:
     """A browse returns messages of equal priority in the order in which they were put."""
     # IBM MQ docs, "Order in which messages are retrieved from a queue".
-    bench.app.put_numbered(SOURCE, 1, 2, 3)
-
-    expect("messages", [1, 2, 3], bench.app.browse(SOURCE))
+    bench.put_numbered(SOURCE, 1, 2, 3)
+    expect("messages", [1, 2, 3], bench.browse(SOURCE))
 
 
 @behaviour("messages of high priority are handled after others; each message still has its outcome")
@@ -59,20 +410,18 @@ def a_browse_returns_higher_priorities_first(bench: Bench) -> None:
     """A browse returns messages of higher priority first."""
     # IBM MQ docs, "MsgDeliverySequence": MQMDS_PRIORITY.
     for number, priority in ((1, 2), (2, 9), (3, 5)):
-        bench.app.put(SOURCE, number, Priority=priority)
-
-    expect("messages", [2, 3, 1], bench.app.browse(SOURCE))
+        bench.put(SOURCE, number, Priority=priority)
+    expect("messages", [2, 3, 1], bench.browse(SOURCE))
 
 
 @behaviour("snapshots remove messages: do not let the handler browse")
 def a_browse_removes_no_message(bench: Bench) -> None:
     """A browse leaves the messages on the queue, and does not change their BackoutCount."""
     # IBM MQ docs, "Browsing messages on a queue".
-    bench.app.put_numbered(SOURCE, 1, 2)
-    bench.app.browse(SOURCE)
-
-    expect("messages", 2, bench.app.depth(SOURCE))
-    found = bench.app.get_all(SOURCE)
+    bench.put_numbered(SOURCE, 1, 2)
+    bench.browse(SOURCE)
+    expect("messages", 2, bench.depth(SOURCE))
+    found = bench.get_all(SOURCE)
     expect("messages", [1, 2], [number_of(body) for body, _ in found])
     expect("BackoutCount", [0, 0], [md.BackoutCount for _, md in found])
 
@@ -84,12 +433,11 @@ def a_browse_removes_no_message(bench: Bench) -> None:
 def a_browse_skips_uncommitted_messages(bench: Bench) -> None:
     """A browse shows neither uncommitted puts nor uncommitted gets of another application."""
     # IBM MQ docs, "Browsing messages on a queue".
-    bench.app.put_numbered(SOURCE, 1, 2)
+    bench.put_numbered(SOURCE, 1, 2)
     other = bench.another()
     other.get(other.open(SOURCE, "INPUT_SHARED"), "SYNCPOINT")
     other.put(SOURCE, 3, "SYNCPOINT")
-
-    expect("messages", [2], bench.app.browse(SOURCE))
+    expect("messages", [2], bench.browse(SOURCE))
 
 
 @behaviour(
@@ -98,14 +446,12 @@ def a_browse_skips_uncommitted_messages(bench: Bench) -> None:
 def a_get_under_the_cursor_gets_the_browsed_message(bench: Bench) -> None:
     """A get under the browse cursor gets the message that was browsed last, whatever its ids."""
     # IBM MQ docs, "MQGMO options": MQGMO_MSG_UNDER_CURSOR.
-    app = bench.app
-    app.put_numbered(SOURCE, 1, 2, 3)
-    cursor = app.source_cursor(SOURCE)
+    bench.put_numbered(SOURCE, 1, 2, 3)
+    cursor = bench.cursor()
     browsed = list(islice(cursor.messages(), 2))[-1]
-    got = app.get_browsed(cursor, browsed)
-
+    got = bench.get_browsed(cursor, browsed)
     expect("message", 2, number_of(got.body))
-    expect("messages that stay", [1, 3], sorted(app.browse(SOURCE)))
+    expect("messages that stay", [1, 3], sorted(bench.browse(SOURCE)))
 
 
 @behaviour(
@@ -114,12 +460,11 @@ def a_get_under_the_cursor_gets_the_browsed_message(bench: Bench) -> None:
 def a_message_that_another_application_got_is_not_under_the_cursor(bench: Bench) -> None:
     """A get under the cursor fails if another application has got the message since."""
     # IBM MQ docs, "2034 (07F2) (RC2034): MQRC_NO_MSG_UNDER_CURSOR".
-    bench.app.put_numbered(SOURCE, 1)
-    cursor = bench.app.source_cursor(SOURCE)
-    length = bench.app.first(cursor).total_length
+    bench.put_numbered(SOURCE, 1)
+    cursor = bench.cursor()
+    length = bench.first(cursor).total_length
     other = bench.another()
     other.get(other.open(SOURCE, "INPUT_SHARED"))
-
     with (
         UnitOfWork(cursor) as unit,
         expect_reason("MQGET", "MQRC_NO_MSG_UNDER_CURSOR", "MQRC_NO_MSG_AVAILABLE"),
@@ -134,10 +479,9 @@ def a_message_that_another_application_got_is_not_under_the_cursor(bench: Bench)
 def a_message_token_finds_its_message(bench: Bench) -> None:
     """A browse with the MsgToken of a message finds this message."""
     # IBM MQ docs, "MatchOptions (MQGMO)": MQMO_MATCH_MSG_TOKEN.
-    bench.app.put_numbered(SOURCE, 1, 2, 3)
-    cursor = bench.app.source_cursor(SOURCE)
+    bench.put_numbered(SOURCE, 1, 2, 3)
+    cursor = bench.cursor()
     tokens = [message.token for message in cursor.messages()]
-
     found = cursor.find(tokens[1])
     expect("message", 2, number_of(found.prefix) if found else "no message")
 
@@ -150,13 +494,12 @@ def a_browse_of_the_first_bytes_states_the_whole_length(bench: Bench) -> None:
     """A browse with a short buffer returns the first bytes and the length of the whole message."""
     # IBM MQ docs, "2079 (081F) (RC2079): MQRC_TRUNCATED_MSG_ACCEPTED".
     body = body_of(1).ljust(LENGTH)
-    bench.app.put(SOURCE, body)
-    cursor = bench.app.source_cursor(SOURCE)
-
-    message = bench.app.first(cursor)
+    bench.put(SOURCE, body)
+    cursor = bench.cursor()
+    message = bench.first(cursor)
     expect("length", LENGTH, message.total_length)
     expect("bytes", 172, len(message.prefix))
-    got = bench.app.get_browsed(cursor, message)
+    got = bench.get_browsed(cursor, message)
     expect_same("data", body, got.body)
 
 
@@ -165,13 +508,12 @@ def a_get_with_a_short_buffer_leaves_the_message(bench: Bench) -> None:
     """A get with a short buffer fails, and the whole message stays on the queue."""
     # IBM MQ docs, "2080 (0820) (RC2080): MQRC_TRUNCATED_MSG_FAILED".
     body = body_of(1).ljust(LENGTH)
-    bench.app.put(SOURCE, body)
-    opened = bench.app.open(SOURCE, "INPUT_SHARED")
-
+    bench.put(SOURCE, body)
+    opened = bench.open(SOURCE, "INPUT_SHARED")
     with expect_reason("MQGET", "MQRC_TRUNCATED_MSG_FAILED"):
-        bench.app.get(opened, length=100)
-    expect("messages", 1, bench.app.depth(SOURCE))
-    whole, _ = bench.app.get(opened)
+        bench.get(opened, length=100)
+    expect("messages", 1, bench.depth(SOURCE))
+    whole, _ = bench.get(opened)
     expect_same("data", body, whole)
 
 
@@ -182,11 +524,10 @@ def a_get_with_a_short_buffer_leaves_the_message(bench: Bench) -> None:
 def a_browse_and_a_get_return_the_same_message(bench: Bench) -> None:
     """A browse and a get return the same MQMD and the same data."""
     # IBM MQ docs, "MQGET - Get message".
-    bench.app.put(SOURCE, 1, CorrelId=b"c" * 24, ReplyToQ=b"REPLIES", Feedback=266)
-    cursor = bench.app.source_cursor(SOURCE)
-    browsed = bench.app.first(cursor)
-    got = bench.app.get_browsed(cursor, browsed)
-
+    bench.put(SOURCE, 1, CorrelId=b"c" * 24, ReplyToQ=b"REPLIES", Feedback=266)
+    cursor = bench.cursor()
+    browsed = bench.first(cursor)
+    got = bench.get_browsed(cursor, browsed)
     expect("MQMD", "the same", "the same" if got.descriptor.pack() == browsed.descriptor else "not")
     expect("message", number_of(browsed.prefix), number_of(got.body))
 
@@ -195,11 +536,10 @@ def a_browse_and_a_get_return_the_same_message(bench: Bench) -> None:
 def the_end_of_a_queue_has_its_reason_code(bench: Bench) -> None:
     """A browse and a get of an empty queue fail with MQRC_NO_MSG_AVAILABLE."""
     # IBM MQ docs, "2033 (07F1) (RC2033): MQRC_NO_MSG_AVAILABLE".
-    opened = bench.app.open(SOURCE, "BROWSE", "INPUT_SHARED")
-
+    opened = bench.open(SOURCE, "BROWSE", "INPUT_SHARED")
     for option in ("BROWSE_FIRST", "NO_SYNCPOINT"):
         with expect_reason("MQGET", "MQRC_NO_MSG_AVAILABLE"):
-            bench.app.get(opened, option)
+            bench.get(opened, option)
 
 
 # Units of work: commit, back out, visibility, and the markers on the state queue.
@@ -211,11 +551,10 @@ DO_NOT_ACT = "do not let the handler act"
 def a_put_is_invisible_until_it_is_committed(bench: Bench) -> None:
     """A message put under syncpoint is invisible to other applications until MQCMIT."""
     # IBM MQ docs, "MQPMO options": MQPMO_SYNCPOINT.
-    bench.app.put(TARGET, 1, "SYNCPOINT")
+    bench.put(TARGET, 1, "SYNCPOINT")
     other = bench.another()
-
     expect("messages before MQCMIT", [], other.browse(TARGET))
-    bench.app.commit()
+    bench.commit()
     expect("messages after MQCMIT", [1], other.browse(TARGET))
 
 
@@ -223,10 +562,9 @@ def a_put_is_invisible_until_it_is_committed(bench: Bench) -> None:
 def a_message_got_is_invisible_until_the_unit_ends(bench: Bench) -> None:
     """A message got under syncpoint is invisible to other applications until the unit ends."""
     # IBM MQ docs, "MQGMO options": MQGMO_SYNCPOINT.
-    bench.app.put_numbered(SOURCE, 1, 2)
-    bench.app.get(bench.app.open(SOURCE, "INPUT_SHARED"), "SYNCPOINT")
+    bench.put_numbered(SOURCE, 1, 2)
+    bench.get(bench.open(SOURCE, "INPUT_SHARED"), "SYNCPOINT")
     other = bench.another()
-
     body, _ = other.get(other.open(SOURCE, "INPUT_SHARED"))
     expect("message", 2, number_of(body))
     expect("messages", [], other.browse(SOURCE))
@@ -236,10 +574,9 @@ def a_message_got_is_invisible_until_the_unit_ends(bench: Bench) -> None:
 def a_commit_keeps_the_puts_and_gets_of_its_unit(bench: Bench) -> None:
     """MQCMIT moves a message: it is on its target and no longer on its queue."""
     # IBM MQ docs, "MQCMIT - Commit changes".
-    bench.app.put_numbered(SOURCE, 1)
-    bench.app.move_first(SOURCE)
+    bench.put_numbered(SOURCE, 1)
+    bench.move_first()
     other = bench.another()
-
     expect("messages on the queue", [], other.browse(SOURCE))
     expect("messages on the target", [1], other.browse(TARGET))
 
@@ -248,10 +585,9 @@ def a_commit_keeps_the_puts_and_gets_of_its_unit(bench: Bench) -> None:
 def a_backed_out_unit_leaves_the_queues_as_they_were(bench: Bench) -> None:
     """MQBACK returns messages to their places on the queue, and removes the puts of the unit."""
     # IBM MQ docs, "MQBACK - Back out changes".
-    bench.app.put_numbered(SOURCE, 1, 2)
-    bench.app.move_first(SOURCE, commit=False)
+    bench.put_numbered(SOURCE, 1, 2)
+    bench.move_first(commit=False)
     other = bench.another()
-
     expect("messages on the target", [], other.browse(TARGET))
     left = [number_of(body) for body, _ in other.get_all(SOURCE)]
     expect("messages on the queue", [1, 2], left)
@@ -263,11 +599,10 @@ def a_backed_out_unit_leaves_the_queues_as_they_were(bench: Bench) -> None:
 def a_backed_out_get_counts(bench: Bench) -> None:
     """BackoutCount counts the gets of a message that were backed out."""
     # IBM MQ docs, "BackoutCount (MQMD)".
-    bench.app.put_numbered(SOURCE, 1)
+    bench.put_numbered(SOURCE, 1)
     for _ in range(2):
-        bench.app.move_first(SOURCE, commit=False)
-
-    expect("BackoutCount", [2], [md.BackoutCount for _, md in bench.app.get_all(SOURCE)])
+        bench.move_first(commit=False)
+    expect("BackoutCount", [2], [md.BackoutCount for _, md in bench.get_all(SOURCE)])
 
 
 @behaviour(
@@ -280,7 +615,6 @@ def disconnecting_commits(bench: Bench) -> None:
     other = bench.another()
     other.put(TARGET, 1, "SYNCPOINT")
     other.queue_manager.disconnect()
-
     expect("messages", [1], bench.another().browse(TARGET))
 
 
@@ -291,19 +625,18 @@ def disconnecting_commits(bench: Bench) -> None:
 def a_marker_is_there_if_its_unit_was_committed(bench: Bench) -> None:
     """A marker is on the state queue after MQCMIT of its unit of work, and not after MQBACK."""
     # IBM MQ docs, "MQPUT1 - Put one message", "MsgId (MQMD)".
-    app = bench.app
-    name = STATE.name(app.prefix)
-    with open_state_queue(app.queue_manager, name) as state:
+    name = STATE.name(bench.prefix)
+    with open_state_queue(bench.queue_manager, name) as state:
         backed_out, committed = (Marker(secrets.token_hex(24), *"rpmw") for _ in range(2))
         state.put(backed_out)
-        app.back_out()
+        bench.back_out()
         expect("markers after MQBACK", 0, len(state.markers()))
         state.put(committed)
-        app.commit()
+        bench.commit()
         is_there = [marker.unit for marker in state.markers()] == [committed.unit]
         expect("markers after MQCMIT", "its own", "its own" if is_there else "others or none")
         state.clear(committed.unit)
-        app.commit()
+        bench.commit()
         expect("markers after it is cleared", 0, len(state.markers()))
 
 
@@ -314,9 +647,9 @@ def a_marker_is_there_if_its_unit_was_committed(bench: Bench) -> None:
 def a_state_queue_has_one_executor(bench: Bench) -> None:
     """A queue that is open for exclusive input cannot be opened for input a second time."""
     # IBM MQ docs, "2042 (07FA) (RC2042): MQRC_OBJECT_IN_USE".
-    app, other = bench.app, bench.another()
-    name = STATE.name(app.prefix)
-    with open_state_queue(app.queue_manager, name) as state:
+    other = bench.another()
+    name = STATE.name(bench.prefix)
+    with open_state_queue(bench.queue_manager, name) as state:
         expect("marker store", StateQueue.__name__, type(state).__name__)
         try:
             with open_state_queue(other.queue_manager, name):
@@ -333,7 +666,7 @@ def a_state_queue_has_one_executor(bench: Bench) -> None:
 def the_limit_of_a_unit_of_work_can_be_inquired(bench: Bench) -> str:
     """MQINQ returns MaxUncommittedMsgs of the queue manager."""
     # IBM MQ docs, "MaxUncommittedMsgs (MQLONG)".
-    limit = bench.app.queue_manager.inquire(bench.app.number("MQIA_MAX_UNCOMMITTED_MSGS"))
+    limit = bench.queue_manager.inquire(bench.number("MQIA_MAX_UNCOMMITTED_MSGS"))
     expect("MaxUncommittedMsgs", "positive", "positive" if limit > 0 else "not positive")
     return f"MAXUMSGS({limit})"
 
@@ -342,11 +675,11 @@ def the_limit_of_a_unit_of_work_can_be_inquired(bench: Bench) -> str:
 def the_depth_counts_committed_messages(bench: Bench) -> None:
     """CurrentQDepth is the number of messages on a queue."""
     # IBM MQ docs, "CurrentQDepth (MQLONG)".
-    expect("depth", 0, bench.app.depth(SOURCE))
-    bench.app.put_numbered(SOURCE, 1, 2)
+    expect("depth", 0, bench.depth(SOURCE))
+    bench.put_numbered(SOURCE, 1, 2)
     expect("depth", 2, bench.another().depth(SOURCE))
-    bench.app.get_all(SOURCE)
-    expect("depth", 0, bench.app.depth(SOURCE))
+    bench.get_all(SOURCE)
+    expect("depth", 0, bench.depth(SOURCE))
 
 
 # Moving messages: their context, identifiers, expiry, data and headers.
@@ -380,9 +713,8 @@ def all_context_is_passed_with_a_message(bench: Bench) -> None:
     """A message that is moved keeps its identity context and its origin context."""
     # The message has no context, which a queue manager never generates by itself. IBM MQ docs,
     # "MQPMO options": MQPMO_PASS_ALL_CONTEXT, MQPMO_NO_CONTEXT; "MQOO_SAVE_ALL_CONTEXT".
-    sent = bench.app.put(SOURCE, 1, "NO_SYNCPOINT", "NO_CONTEXT")
-
-    _, arrived = bench.app.move_and_get(SOURCE)
+    sent = bench.put(SOURCE, 1, "NO_SYNCPOINT", "NO_CONTEXT")
+    _, arrived = bench.move_and_get()
     expect_fields({name: getattr(sent, name) for name in CONTEXT}, arrived)
 
 
@@ -390,7 +722,7 @@ def all_context_is_passed_with_a_message(bench: Bench) -> None:
 def all_context_can_be_set(bench: Bench) -> None:
     """A message that is restored has the context of the discarded message."""
     # IBM MQ docs, "MQPMO options": MQPMO_SET_ALL_CONTEXT.
-    _expect_restored(bench.app, CONTEXT)
+    _expect_restored(bench, CONTEXT)
 
 
 @behaviour(
@@ -399,12 +731,12 @@ def all_context_can_be_set(bench: Bench) -> None:
 def identifiers_stay_unless_new_ones_are_asked_for(bench: Bench) -> None:
     """A message put with MQPMO_SET_ALL_CONTEXT keeps its MsgId and its CorrelId."""
     # IBM MQ docs, "MsgId (MQMD)", "MQPMO options": MQPMO_NEW_MSG_ID.
-    _expect_restored(bench.app, IDENTIFIERS)
+    _expect_restored(bench, IDENTIFIERS)
 
 
 def _expect_moved(app: Application, body: bytes, fields: dict[str, Any]) -> None:
     """Move the message, and expect that it keeps its data and these fields of its MQMD."""
-    moved, arrived = app.move_and_get(SOURCE)
+    moved, arrived = app.move_and_get()
     expect("length", len(body), len(moved))
     expect_same("data", body, moved)
     expect_fields(fields, arrived)
@@ -422,9 +754,8 @@ def _expect_restored(app: Application, fields: dict[str, Any]) -> None:
 def a_moved_message_keeps_its_identifiers(bench: Bench) -> None:
     """A message that is moved keeps its MsgId and its CorrelId."""
     # IBM MQ docs, "MsgId (MQMD)", "CorrelId (MQMD)".
-    bench.app.put(SOURCE, 1, **IDENTIFIERS)
-
-    _, arrived = bench.app.move_and_get(SOURCE)
+    bench.put(SOURCE, 1, **IDENTIFIERS)
+    _, arrived = bench.move_and_get()
     expect_fields(IDENTIFIERS, arrived)
 
 
@@ -433,20 +764,18 @@ def a_moved_message_keeps_its_data(bench: Bench) -> None:
     """A message that is moved keeps its data, trailing blanks included, and their description."""
     # IBM MQ docs, "MQGET - Get message", "MQPUT1 - Put one message": without MQGMO_CONVERT the data
     # is unchanged.
-    bench.app.put(SOURCE, BINARY, **DESCRIPTION)
-
-    _expect_moved(bench.app, BINARY, DESCRIPTION)
+    bench.put(SOURCE, BINARY, **DESCRIPTION)
+    _expect_moved(bench, BINARY, DESCRIPTION)
 
 
 @behaviour("messages of groups lose their place in the group")
 def a_moved_message_keeps_its_group(bench: Bench) -> None:
     """A message that is moved keeps the fields of its group, which version 2 of the MQMD has."""
     # IBM MQ docs, "GroupId (MQMD)", "MsgSeqNumber (MQMD)", "MsgFlags (MQMD)".
-    flags = bench.app.number("MQMF_MSG_IN_GROUP")
+    flags = bench.number("MQMF_MSG_IN_GROUP")
     group = {"GroupId": b"g" * 24, "MsgSeqNumber": 3, "MsgFlags": flags}
-    bench.app.put(SOURCE, 1, **group)
-
-    _, arrived = bench.app.move_and_get(SOURCE)
+    bench.put(SOURCE, 1, **group)
+    _, arrived = bench.move_and_get()
     expect_fields(group, arrived)
 
 
@@ -454,10 +783,9 @@ def a_moved_message_keeps_its_group(bench: Bench) -> None:
 def the_remaining_expiry_moves_with_a_message(bench: Bench) -> None:
     """A message that is moved expires when it would have expired on its queue."""
     # IBM MQ docs, "Expiry (MQMD)": MQGET returns the remaining time.
-    bench.app.put(SOURCE, 1, Expiry=EXPIRY)
-    bench.app.wait(TARGET)
-
-    _, arrived = bench.app.move_and_get(SOURCE)
+    bench.put(SOURCE, 1, Expiry=EXPIRY)
+    bench.wait()
+    _, arrived = bench.move_and_get()
     counts_down = 0 < arrived.Expiry < EXPIRY
     expect("Expiry", "less than at the put", "less than at the put" if counts_down else "not less")
 
@@ -466,12 +794,11 @@ def the_remaining_expiry_moves_with_a_message(bench: Bench) -> None:
 def an_expired_message_is_not_returned(bench: Bench) -> None:
     """Neither a browse nor a get returns a message that has expired."""
     # IBM MQ docs, "Expiry (MQMD)".
-    bench.app.put(SOURCE, 1, Expiry=1)
-    bench.app.put(SOURCE, 2)
-    bench.app.wait(TARGET)
-
-    expect("browsed messages", [2], bench.app.browse(SOURCE))
-    body, _ = bench.app.get_one(SOURCE)
+    bench.put(SOURCE, 1, Expiry=1)
+    bench.put(SOURCE, 2)
+    bench.wait()
+    expect("browsed messages", [2], bench.browse(SOURCE))
+    body, _ = bench.get_one(SOURCE)
     expect("message", 2, number_of(body))
 
 
@@ -480,11 +807,10 @@ def a_dead_letter_header_stays_unchanged(bench: Bench) -> None:
     """An MQDLH is data: a put, a browse and a get leave each of its bytes as it was."""
     # IBM MQ docs, "MQDLH - Dead-letter header".
     letter = dead_letter_header()
-    bench.app.put(SOURCE, letter, **DEAD_LETTER)
-    browsed = bench.app.first(bench.app.source_cursor(SOURCE))
+    bench.put(SOURCE, letter, **DEAD_LETTER)
+    browsed = bench.first(bench.cursor())
     expect_same("browsed MQDLH", letter, browsed.prefix)
-
-    _expect_moved(bench.app, letter, DEAD_LETTER)
+    _expect_moved(bench, letter, DEAD_LETTER)
 
 
 @behaviour(
@@ -498,10 +824,10 @@ def a_message_with_an_invalid_header_can_be_moved(bench: Bench) -> str:
     refused = set()
     for name in INVALID_HEADERS:
         described = DEAD_LETTER | {"Format": name}
-        reason = _put_with_both_versions(bench.app, BINARY, described)
+        reason = _put_with_both_versions(bench, BINARY, described)
         refused |= {reason} if reason else set()
-        _expect_moved(bench.app, BINARY, described)
-        bench.app.get_all(SOURCE)
+        _expect_moved(bench, BINARY, described)
+        bench.get_all(SOURCE)
     if not refused:
         return "headers are not checked"
     return f"headers are checked with version 2: {', '.join(map(reason_text, sorted(refused)))}"
@@ -551,7 +877,7 @@ def _put_with_properties(app: Application) -> None:
 
 def _properties(app: Application, queue: ScratchQueue) -> list[str]:
     """Return the names of the properties that the message on a queue has with their values."""
-    cursor = app.source_cursor(queue)
+    cursor = app.cursor(queue)
     app.first(cursor)
     found = []
     for name, value in PROPERTIES.items():
@@ -570,11 +896,10 @@ def _properties(app: Application, queue: ScratchQueue) -> list[str]:
 def message_properties_move_with_a_message(bench: Bench) -> None:
     """A message that is moved keeps its message properties."""
     # IBM MQ docs, "MQGMO options": MQGMO_PROPERTIES_IN_HANDLE; "Action (MQPMO)": MQACTP_FORWARD.
-    _put_with_properties(bench.app)
-    expect("properties before", PROPERTY_NAMES, _properties(bench.app, SOURCE))
-    bench.app.move_first(SOURCE)
-
-    expect("properties after", PROPERTY_NAMES, _properties(bench.app, TARGET))
+    _put_with_properties(bench)
+    expect("properties before", PROPERTY_NAMES, _properties(bench, SOURCE))
+    bench.move_first()
+    expect("properties after", PROPERTY_NAMES, _properties(bench, TARGET))
 
 
 @behaviour("restored messages lack the properties of the discarded ones")
@@ -582,14 +907,12 @@ def message_properties_can_be_archived_and_restored(bench: Bench) -> None:
     """A message put with its properties in an MQRFH2 has the same properties again."""
     # IBM MQ docs, "MQGMO options": MQGMO_PROPERTIES_FORCE_MQRFH2; "MQRFH2 - Rules and formatting
     # header 2".
-    app = bench.app
-    _put_with_properties(app)
-    cursor = app.source_cursor(SOURCE)
-    message = bench.app.first(cursor)
+    _put_with_properties(bench)
+    cursor = bench.cursor()
+    message = bench.first(cursor)
     descriptor, body = browse_with_properties(cursor, message.total_length)
-    app.restore(descriptor, body)
-
-    expect("properties", PROPERTY_NAMES, _properties(app, TARGET))
+    bench.restore(descriptor, body)
+    expect("properties", PROPERTY_NAMES, _properties(bench, TARGET))
 
 
 def _asking_for_reports(app: Application, *kinds: str) -> dict[str, Any]:
@@ -605,11 +928,10 @@ def _asking_for_reports(app: Application, *kinds: str) -> dict[str, Any]:
 def a_dead_letter_causes_no_report(bench: Bench) -> None:
     """A message with Format MQDEAD causes no report on arrival or delivery."""
     # IBM MQ docs, "Report (MQMD)": MQRO_COA, MQRO_COD.
-    asked = _asking_for_reports(bench.app, "MQRO_COA", "MQRO_COD")
-    bench.app.put(SOURCE, dead_letter_header(), **DEAD_LETTER, **asked)
-    bench.app.get_all(SOURCE)
-
-    expect("reports", 0, bench.app.depth(STATE))
+    asked = _asking_for_reports(bench, "MQRO_COA", "MQRO_COD")
+    bench.put(SOURCE, dead_letter_header(), **DEAD_LETTER, **asked)
+    bench.get_all(SOURCE)
+    expect("reports", 0, bench.depth(STATE))
 
 
 @behaviour(
@@ -619,24 +941,23 @@ def a_dead_letter_causes_no_report(bench: Bench) -> None:
 def a_report_belongs_to_the_unit_of_work(bench: Bench) -> None:
     """A report on delivery is sent if the get is committed, and not if it is backed out."""
     # IBM MQ docs, "Report (MQMD)": MQRO_COD.
-    app = bench.app
-    app.put(SOURCE, 1, **_asking_for_reports(app, "MQRO_COD"))
-    opened = app.open(SOURCE, "INPUT_SHARED")
-    app.get(opened, "SYNCPOINT")
-    app.back_out()
-    expect("reports after MQBACK", 0, app.depth(STATE))
-    app.get(opened, "SYNCPOINT")
-    app.commit()
-    expect("reports after MQCMIT", 1, app.depth(STATE))
+    bench.put(SOURCE, 1, **_asking_for_reports(bench, "MQRO_COD"))
+    opened = bench.open(SOURCE, "INPUT_SHARED")
+    bench.get(opened, "SYNCPOINT")
+    bench.back_out()
+    expect("reports after MQBACK", 0, bench.depth(STATE))
+    bench.get(opened, "SYNCPOINT")
+    bench.commit()
+    expect("reports after MQCMIT", 1, bench.depth(STATE))
 
 
 @behaviour("a put that fails because of the target's stream queue is not explained in the report")
 def stream_queues_can_be_inquired(bench: Bench) -> None:
     """MQINQ returns the stream queue of a queue and its quality of service."""
     # IBM MQ docs, "Configuring streaming queues".
-    name = SOURCE.name(bench.app.prefix)
-    selectors = map(bench.app.number, ("MQCA_STREAM_QUEUE_NAME", "MQIA_STREAM_QUEUE_QOS"))
-    found = bench.app.queue_manager.inquire_attributes(name, *selectors)
+    name = SOURCE.name(bench.prefix)
+    selectors = map(bench.number, ("MQCA_STREAM_QUEUE_NAME", "MQIA_STREAM_QUEUE_QOS"))
+    found = bench.queue_manager.inquire_attributes(name, *selectors)
     expect("attributes", 2, len(found))
 
 
@@ -651,12 +972,11 @@ LONGEST_TRIED: Final = 4 * 1024 * 1024
 def a_put_to_a_full_queue_has_its_reason_code(bench: Bench) -> None:
     """A put to a queue with MAXDEPTH messages fails with MQRC_Q_FULL; uncommitted puts count."""
     # IBM MQ docs, "2053 (0805) (RC2053): MQRC_Q_FULL".
-    bench.app.put(FULL, 1, "SYNCPOINT")
-
+    bench.put(FULL, 1, "SYNCPOINT")
     with expect_reason("MQPUT1", "MQRC_Q_FULL"):
         bench.another().put(FULL, 2)
-    bench.app.commit()
-    expect("messages", 1, bench.app.depth(FULL))
+    bench.commit()
+    expect("messages", 1, bench.depth(FULL))
 
 
 @behaviour("a put-inhibited target is tried again with each message")
@@ -664,17 +984,17 @@ def a_put_to_an_inhibited_queue_has_its_reason_code(bench: Bench) -> None:
     """A put to a queue with PUT(DISABLED) fails with MQRC_PUT_INHIBITED."""
     # IBM MQ docs, "2051 (0803) (RC2051): MQRC_PUT_INHIBITED".
     with expect_reason("MQPUT1", "MQRC_PUT_INHIBITED"):
-        bench.app.put(NO_PUT, 1)
+        bench.put(NO_PUT, 1)
 
 
 @behaviour("the report names another cause for a get-inhibited dead-letter queue")
 def a_browse_of_an_inhibited_queue_has_its_reason_code(bench: Bench) -> None:
     """A browse and a get of a queue with GET(DISABLED) fail with MQRC_GET_INHIBITED."""
     # IBM MQ docs, "2016 (07E0) (RC2016): MQRC_GET_INHIBITED".
-    opened = bench.app.open(NO_GET, "BROWSE", "INPUT_SHARED")
+    opened = bench.open(NO_GET, "BROWSE", "INPUT_SHARED")
     for option in ("BROWSE_FIRST", "NO_SYNCPOINT"):
         with expect_reason("MQGET", "MQRC_GET_INHIBITED"):
-            bench.app.get(opened, option)
+            bench.get(opened, option)
 
 
 @behaviour(
@@ -684,9 +1004,9 @@ def an_unknown_queue_has_its_reason_code(bench: Bench) -> None:
     """A queue that is not defined cannot be opened: MQRC_UNKNOWN_OBJECT_NAME."""
     # IBM MQ docs, "2085 (0825) (RC2085): MQRC_UNKNOWN_OBJECT_NAME".
     with expect_reason("MQOPEN", "MQRC_UNKNOWN_OBJECT_NAME"):
-        bench.app.open(MISSING, "INQUIRE")
+        bench.open(MISSING, "INQUIRE")
     with expect_reason("MQPUT1", "MQRC_UNKNOWN_OBJECT_NAME"):
-        bench.app.put(MISSING, 1)
+        bench.put(MISSING, 1)
 
 
 @behaviour("the report does not explain that a message names no queue")
@@ -695,17 +1015,16 @@ def a_blank_queue_name_has_its_reason_code(bench: Bench) -> None:
     # Another queue manager's name makes it MQRC_REMOTE_Q_NAME_ERROR. IBM MQ docs, "2184 (0888)
     # (RC2184)", "2085 (0825) (RC2085)".
     with expect_reason("MQPUT1", "MQRC_UNKNOWN_OBJECT_NAME", "MQRC_REMOTE_Q_NAME_ERROR"):
-        bench.app.put(None, 1)
+        bench.put(None, 1)
 
 
 @behaviour("a message that is too long for its target is taken for another failure")
 def a_message_too_long_for_its_queue_has_its_reason_code(bench: Bench) -> None:
     """A put of more bytes than MAXMSGL of the queue fails with MQRC_MSG_TOO_BIG_FOR_Q."""
     # IBM MQ docs, "2030 (07EE) (RC2030): MQRC_MSG_TOO_BIG_FOR_Q".
-    bench.app.put(SHORT, body_of(1).ljust(100))
-
+    bench.put(SHORT, body_of(1).ljust(100))
     with expect_reason("MQPUT1", "MQRC_MSG_TOO_BIG_FOR_Q"):
-        bench.app.put(SHORT, body_of(1).ljust(101))
+        bench.put(SHORT, body_of(1).ljust(101))
 
 
 @behaviour("a message that is too long for all queues is taken for another failure")
@@ -713,12 +1032,12 @@ def a_message_too_long_for_the_queue_manager_is_refused(bench: Bench) -> None:
     """A put of more bytes than MAXMSGL of the queue manager fails."""
     # The reason code is about the queue, the queue manager or the channel: the lowest limit counts.
     # IBM MQ docs, "2031 (07EF) (RC2031)", "2030 (07EE) (RC2030)", "2010 (07DA) (RC2010)".
-    limit = bench.app.queue_manager.inquire(bench.app.number("MQIA_MAX_MSG_LENGTH"))
+    limit = bench.queue_manager.inquire(bench.number("MQIA_MAX_MSG_LENGTH"))
     if limit > LONGEST_TRIED:
         raise NotTriedError(f"it would send {limit + 1:,} bytes")
     refusals = ("MQRC_MSG_TOO_BIG_FOR_Q_MGR", "MQRC_MSG_TOO_BIG_FOR_Q", "MQRC_DATA_LENGTH_ERROR")
     with expect_reason("MQPUT1", *refusals):
-        bench.app.put(SOURCE, bytes(limit + 1))
+        bench.put(SOURCE, bytes(limit + 1))
 
 
 BEHAVIOURS: Final = tuple(each for each in [*globals().values()] if isinstance(each, Behaviour))

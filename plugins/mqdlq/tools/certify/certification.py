@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -14,8 +14,8 @@ from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import CertificationError, QueueManagerError
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.inquiries import run_command
-from mqdlq.tools.certify.behaviours import BEHAVIOURS
-from mqdlq.tools.certify.bench import (
+from mqdlq.tools.certify.behaviours import (
+    BEHAVIOURS,
     KEPT,
     LOCK,
     SCRATCH_QUEUES,
@@ -28,6 +28,8 @@ from mqdlq.tools.certify.bench import (
     ScratchQueue,
     administrator_commands,
 )
+
+Connect = Callable[[], QueueManager]
 
 PLATFORMS: Final = {
     1: "z/OS",
@@ -59,25 +61,16 @@ class Finding:
     remark: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """The queue manager and the programs that were tried together."""
-
-    queue_manager: str
-    command_level: int
-    platform: str
-    client: str
-    client_version: str
-    mqdlq: str
-
-
 @dataclass(slots=True)
 class Certification:
-    """The findings on one queue manager."""
+    """The findings on one queue manager.
+
+    `versions` has the names and versions of queue manager, client and mqdlq, by their keys in JSON.
+    """
 
     at: datetime
     prefix: str
-    versions: Versions
+    versions: Mapping[str, str | int]
     findings: list[Finding] = field(default_factory=list)
 
     def count(self, verdict: Verdict) -> int:
@@ -85,7 +78,7 @@ class Certification:
 
 
 def certify(
-    connect: Callable[[], QueueManager],
+    connect: Connect,
     prefix: str,
     *,
     user: str = "",
@@ -99,21 +92,21 @@ def certify(
     CertificationError if they cannot be used, QueueManagerError if the connection is lost.
     """
     with connect() as queue_manager:
-        found = Certification(clock(), prefix, versions_of(queue_manager))
+        found = Certification(clock(), prefix, _versions_of(queue_manager))
     begin(found)
-    with prepared_queues(connect, prefix, user) as queues:
+    with _prepared_queues(connect, prefix, user) as queues:
         for behaviour in BEHAVIOURS:
-            finding = try_behaviour(behaviour, Bench(connect, prefix))
+            finding = _try(behaviour, connect, prefix)
             queues.empty()
             found.findings.append(finding)
             progress(finding)
     return found
 
 
-def try_behaviour(behaviour: Behaviour, bench: Bench) -> Finding:
+def _try(behaviour: Behaviour, connect: Connect, prefix: str) -> Finding:
     """Try one behaviour; the scratch queues must be empty."""
     try:
-        with bench:
+        with closing(Bench(connect, prefix)) as bench:
             remark = behaviour.check(bench)
     except DeviationError as deviation:
         return Finding(behaviour, Verdict.DIFFERS, deviation.expected, deviation.seen)
@@ -127,29 +120,34 @@ def try_behaviour(behaviour: Behaviour, bench: Bench) -> Finding:
     return Finding(behaviour, Verdict.AGREES, remark=remark or "")
 
 
-def versions_of(queue_manager: QueueManager) -> Versions:
+def _versions_of(queue_manager: QueueManager) -> dict[str, str | int]:
     client = queue_manager.client
-    level = queue_manager.inquire(client.CMQC.MQIA_COMMAND_LEVEL)
     platform = queue_manager.inquire(client.CMQC.MQIA_PLATFORM)
-    return Versions(
-        queue_manager.name,
-        level,
-        PLATFORMS.get(platform, f"platform {platform}"),
-        client.name,
-        version(client.name),
-        version("mqdlq"),
-    )
+    return {
+        "queue_manager": queue_manager.name,
+        "command_level": queue_manager.inquire(client.CMQC.MQIA_COMMAND_LEVEL),
+        "platform": PLATFORMS.get(platform, f"platform {platform}"),
+        "client": client.name,
+        "client_version": version(client.name),
+        "mqdlq": version("mqdlq"),
+    }
 
 
 # Observe how a queue manager quiesces; an administrator quiesces it, nothing here does.
 
 QUIESCING: Final = (MQRC["MQRC_Q_MGR_QUIESCING"], MQRC["MQRC_CONNECTION_QUIESCING"])
 LOOK_EVERY_S: Final = 0.5
+QUIESCE: Final = Behaviour(
+    "a_quiescing_queue_manager_refuses_calls",
+    "A quiescing queue manager refuses calls with FAIL_IF_QUIESCING, and the task is tried later.",
+    "a task that runs while the queue manager ends keeps it from ending, or fails for good: pause"
+    " the handlers before endmqm",
+    lambda _: None,
+)
+"""The behaviour that is only observed."""
 
 
-def observe_quiescing(
-    connect: Callable[[], QueueManager], seconds: float, sleep: Callable[[float], None]
-) -> Finding:
+def observe_quiescing(connect: Connect, seconds: float, sleep: Callable[[float], None]) -> Finding:
     """Wait until an administrator quiesces the queue manager, and see what a call then returns.
 
     Inquires the queue manager every half second and changes nothing. If the queue manager is not
@@ -167,9 +165,8 @@ def observe_quiescing(
             return Finding(QUIESCE, Verdict.AGREES, remark=reason_text(error.reason))
         expected = " or ".join(map(reason_text, QUIESCING))
         return Finding(QUIESCE, Verdict.DIFFERS, expected, reason_text(error.reason))
-    return Finding(
-        QUIESCE, Verdict.SKIPPED, remark=f"the queue manager was not quiesced in {seconds:.0f} s"
-    )
+    remark = f"the queue manager was not quiesced in {seconds:.0f} s"
+    return Finding(QUIESCE, Verdict.SKIPPED, remark=remark)
 
 
 def _inquire(queue_manager: QueueManager) -> None:
@@ -181,33 +178,19 @@ def _inquire(queue_manager: QueueManager) -> None:
         client.module.Queue(queue_manager.handle, descriptor, options).close()
 
 
-QUIESCE: Final = Behaviour(
-    "a_quiescing_queue_manager_refuses_calls",
-    "A quiescing queue manager refuses calls with FAIL_IF_QUIESCING, and the task is tried later.",
-    "a task that runs while the queue manager ends keeps it from ending, or fails for good: pause"
-    " the handlers before endmqm",
-    lambda _: None,
-)
-"""The behaviour that is only observed."""
-
-
 # Create, check, empty and delete the scratch queues of one prefix, and touch no other queue.
 #
 # A scratch queue is known by its DESCR. A queue with the name of a scratch queue and another DESCR
 # belongs to someone else: it is opened to inquire its DESCR only, and nothing runs.
 
-Connect = Callable[[], QueueManager]
-UNKNOWN: Final = MQRC["MQRC_UNKNOWN_OBJECT_NAME"]
-IN_USE: Final = MQRC["MQRC_OBJECT_IN_USE"]
 MQQT_LOCAL, MQPO_YES = 1, 1
 
 
-class ScratchQueues:
+class _ScratchQueues(Application):
     """The scratch queues of one prefix over one connection without a unit of work."""
 
     def __init__(self, queue_manager: QueueManager, prefix: str, user: str) -> None:
-        self._queue_manager, self._prefix = queue_manager, prefix
-        self._application = Application(queue_manager, prefix)
+        super().__init__(queue_manager, prefix)
         self._user = user  # for the commands in error texts
 
     def check_ownership(self) -> None:
@@ -216,7 +199,7 @@ class ScratchQueues:
             if self._descr(queue) not in {None, TEMPORARY, KEPT}:
                 raise CertificationError(
                     "MQDLQ-952",
-                    f"queue {queue.name(self._prefix)} exists, and its DESCR does not say that it"
+                    f"queue {queue.name(self.prefix)} exists, and its DESCR does not say that it"
                     " is a scratch queue of mqdlq certify; give another --scratch-prefix, or define"
                     " the queue with the commands of --mqsc",
                 )
@@ -226,13 +209,13 @@ class ScratchQueues:
         if self._descr(LOCK) is None:
             self._define(LOCK)
         try:
-            return self._application.open(LOCK, "INPUT_EXCLUSIVE")
+            return self.open(LOCK, "INPUT_EXCLUSIVE")
         except QueueManagerError as error:
-            if error.reason != IN_USE:
+            if error.reason != MQRC["MQRC_OBJECT_IN_USE"]:
                 raise
             raise CertificationError(
                 "MQDLQ-954",
-                f"another mqdlq certify uses the scratch queues {self._prefix}*"
+                f"another mqdlq certify uses the scratch queues {self.prefix}*"
                 " (MQRC_OBJECT_IN_USE (2042)); wait for it, or give another --scratch-prefix",
             ) from error
 
@@ -250,8 +233,8 @@ class ScratchQueues:
 
     def empty(self, *queues: ScratchQueue) -> None:
         for queue in queues or SCRATCH_QUEUES:
-            if queue is not LOCK and self._application.depth(queue):
-                self._application.get_all(queue)
+            if queue is not LOCK and self.depth(queue):
+                self.get_all(queue)
 
     def remove(self) -> None:
         """Delete the temporary queues except the lock queue, and empty the others."""
@@ -269,18 +252,18 @@ class ScratchQueues:
                 self._delete(LOCK)
 
     def _descr(self, queue: ScratchQueue) -> str | None:
-        selector = self._application.number("MQCA_Q_DESC")
+        name, selector = queue.name(self.prefix), self.number("MQCA_Q_DESC")
         try:
-            return str(self._queue_manager.inquire_queue(queue.name(self._prefix), selector))
+            return str(self.queue_manager.inquire_queue(name, selector))
         except QueueManagerError as error:
-            if error.reason != UNKNOWN:
+            if error.reason != MQRC["MQRC_UNKNOWN_OBJECT_NAME"]:
                 raise
             return None
 
     def _check_attributes(self, queue: ScratchQueue) -> None:
-        name = queue.name(self._prefix)
-        selectors = [self._application.number(selector) for _, selector, _ in queue.attributes]
-        found = self._queue_manager.inquire_attributes(name, *selectors)
+        name = queue.name(self.prefix)
+        selectors = [self.number(selector) for _, selector, _ in queue.attributes]
+        found = self.queue_manager.inquire_attributes(name, *selectors)
         for (mqsc, _, wanted), value in zip(queue.attributes, found, strict=True):
             if wanted != value:
                 raise CertificationError(
@@ -290,24 +273,22 @@ class ScratchQueues:
                 )
 
     def _define(self, queue: ScratchQueue) -> None:
-        number = self._application.number
-        attributes = {number(selector): value for _, selector, value in queue.attributes}
-        descr = {number("MQCA_Q_DESC"): TEMPORARY.encode()}
+        attributes = {self.number(selector): value for _, selector, value in queue.attributes}
+        descr = {self.number("MQCA_Q_DESC"): TEMPORARY.encode()}
         try:
             self._command("MQCMD_CREATE_Q", queue, attributes | descr)
         except QueueManagerError as error:
-            commands = "\n".join(administrator_commands(self._prefix, self._user))
+            commands = "\n".join(administrator_commands(self.prefix, self._user))
             raise CertificationError(
                 "MQDLQ-953",
-                f"scratch queue {queue.name(self._prefix)} cannot be defined through the command"
+                f"scratch queue {queue.name(self.prefix)} cannot be defined through the command"
                 f" server ({error.text}); let an administrator run these commands, then run"
                 f" mqdlq certify again\n{commands}",
             ) from error
 
     def _delete(self, queue: ScratchQueue) -> None:
-        """Delete a queue whose DESCR was just read, with its messages."""
-        name = queue.name(self._prefix)
-        purge = self._queue_manager.client.module.CMQCFC.MQIACF_PURGE
+        name = queue.name(self.prefix)
+        purge = self.queue_manager.client.module.CMQCFC.MQIACF_PURGE
         try:
             self._command("MQCMD_DELETE_Q", queue, {purge: MQPO_YES})
         except QueueManagerError as error:
@@ -319,18 +300,17 @@ class ScratchQueues:
 
     def _command(self, name: str, queue: ScratchQueue, parameters: Mapping[int, Any]) -> None:
         """Run a PCF command on a queue; its reply queue is dynamic and ends with the command."""
-        number = self._application.number
         # The name comes first in a command.
         subject = {
-            number("MQCA_Q_NAME"): queue.name(self._prefix).encode(),
-            number("MQIA_Q_TYPE"): MQQT_LOCAL,
+            self.number("MQCA_Q_NAME"): queue.name(self.prefix).encode(),
+            self.number("MQIA_Q_TYPE"): MQQT_LOCAL,
         }
-        reply_queue = f"{self._prefix[:32]}*"
-        run_command(self._queue_manager, name, {**subject, **parameters}, reply_queue=reply_queue)
+        reply_queue = f"{self.prefix[:32]}*"
+        run_command(self.queue_manager, name, {**subject, **parameters}, reply_queue=reply_queue)
 
 
 @contextmanager
-def prepared_queues(connect: Connect, prefix: str, user: str) -> Iterator[ScratchQueues]:
+def _prepared_queues(connect: Connect, prefix: str, user: str) -> Iterator[_ScratchQueues]:
     """Yield the scratch queues, defined and empty; afterwards delete or empty them.
 
     They are also removed after an error or an interruption. The queues that an interrupted run has
@@ -339,7 +319,7 @@ def prepared_queues(connect: Connect, prefix: str, user: str) -> Iterator[Scratc
     lock = None
     try:
         with connect() as holder:
-            queues = ScratchQueues(holder, prefix, user)
+            queues = _ScratchQueues(holder, prefix, user)
             queues.check_ownership()
             # The client closes a queue that is not referred to.
             lock = queues.take_lock()
@@ -350,9 +330,9 @@ def prepared_queues(connect: Connect, prefix: str, user: str) -> Iterator[Scratc
             finally:
                 # On a new connection, because an interruption may have broken this one.
                 with connect() as cleaner:
-                    ScratchQueues(cleaner, prefix, user).remove()
+                    _ScratchQueues(cleaner, prefix, user).remove()
                 holder.close(lock)
     finally:
         if lock is not None:
             with connect() as cleaner:
-                ScratchQueues(cleaner, prefix, user).remove_lock()
+                _ScratchQueues(cleaner, prefix, user).remove_lock()

@@ -93,8 +93,8 @@ def test_snapshots_beyond_the_bound_are_skipped_the_oldest_first(tmp_path: Path)
 
     chosen = choose_snapshots([old, new], most=2)
 
-    assert [one.manifest.snapshot_id for one in chosen.used] == ["s2"]
-    assert [(taken.snapshot_id, why) for taken, why in chosen.skipped] == [
+    assert [one.manifest.snapshot_id for one in chosen[0]] == ["s2"]
+    assert [(taken.snapshot_id, why) for taken, why in chosen[1]] == [
         ("s1", "with it, there are more than 2 messages")
     ]
 
@@ -109,8 +109,8 @@ def test_a_pruned_a_damaged_and_another_kind_of_snapshot_are_skipped(tmp_path: P
 
     chosen = choose_snapshots([pruned, damaged, usual], nul_as_blank=True)
 
-    assert chosen.used == ()
-    assert [why for _, why in chosen.skipped] == [
+    assert chosen[0] == []
+    assert [why for _, why in chosen[1]] == [
         "it was pruned",
         f"{manifest}: expected schema_version 1, found None",
         "nul_as_blank was off when it was taken",

@@ -10,7 +10,6 @@ from mqdlq.causes import find_cause
 from mqdlq.lake import Snapshot
 from mqdlq.rules import Pattern, parse
 from mqdlq.tools.rule_drafts import (
-    ChosenSnapshots,
     Proposal,
     TableInUse,
     backtest,
@@ -67,12 +66,12 @@ def test_the_parking_queue_is_that_of_most_rules(text: str, queue: str) -> None:
 def test_reviewers_read_the_rule_and_the_backtest(tmp_path: Path) -> None:
     rows = [dead_letter(n, dlh_dest_q_name="Q", dlh_reason=2053) for n in (1, 2)]
     stored = Snapshot.at(take_snapshot(str(tmp_path), rows, TEXT))
-    chosen = ChosenSnapshots((stored,), ())
+    chosen = ((stored,), ())
     cause = find_cause("dead_letter", 2053, "Q", "QM1")
     table = parse(TEXT)
     today = TableInUse("orders.rules", TEXT, table, "QM1", "DLQ")
 
-    found = propose(today, "DESTQ(Q) REASON(MQRC_Q_FULL) ACTION(RETRY)\n", chosen.used)
+    found = propose(today, "DESTQ(Q) REASON(MQRC_Q_FULL) ACTION(RETRY)\n", chosen[0])
     assert isinstance(found, Proposal)
 
     assert describe_change("orders.rules", cause, found, backtest(table, found.table, chosen)) == (
@@ -93,7 +92,7 @@ def test_reviewers_read_the_rule_and_the_backtest(tmp_path: Path) -> None:
 def test_reviewers_read_new_warnings_and_that_there_was_no_snapshot() -> None:
     table = parse(TEXT)
     today = TableInUse("orders.rules", TEXT, table, "QM1", "DLQ")
-    chosen = ChosenSnapshots((), ())
+    chosen = ((), ())
 
     found = propose(today, "DESTQ(A*) ACTION(DISCARD)\n", (), before=1)
     assert isinstance(found, Proposal)
