@@ -12,19 +12,15 @@ from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.reading.page_paths import Paths
 
 if TYPE_CHECKING:
-    from mqdlq.airflow.operators.report import Report
+    from mqdlq.airflow.operators.stages import Report
 
 
 def airflow_address() -> str:
-    """Return `[api] base_url`, "" if it is not set."""
     return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
 
 
 def handler_page(handler: str) -> str:
-    """Return the path of a handler's page on Airflow's host.
-
-    It has no host, because the documentation of a DAG is part of the DAG: one version for all.
-    """
+    """Return the path of a handler's page on Airflow's host, for the documentation of its DAG."""
     return Paths(urlsplit(airflow_address()).path).handler(handler)
 
 

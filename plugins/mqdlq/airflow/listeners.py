@@ -27,15 +27,23 @@ if TYPE_CHECKING:
 
 
 OURS: Final = "mq_dlq_"
-SLOTS: Final = 1
-"""One slot runs one evaluation or execution at a time; an existing pool keeps its slots."""
+REPORT: Final = "report"
+XCOM_KEY: Final = "run_note"
+"""The key of the XCom of the task report: `note` of the run, and `attention` of the task.
+
+A task that failed leaves one, too, for a run without a report, such as a restoration.
+"""
+AUTHOR: Final = "mqdlq"
+"""The author of a note that no person has written or changed."""
+MOST: Final = 1000
+"""The length of a note in Airflow's metadata."""
+_OUR_LINE: Final = re.compile(r"^mqdlq: .*$", re.MULTILINE)
 
 log = logging.getLogger(__name__)
 
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
-    """Create the missing pools of a run of ours; leave other DAGs alone."""
     del msg
     if not dag_run.dag_id.startswith(OURS) or dag_run.dag is None:
         return
@@ -44,7 +52,7 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
 
 
 def _make_pool(name: str, dag_id: str) -> None:
-    """Create a pool of one slot unless it exists.
+    """Create a pool unless it exists: its one slot runs one evaluation or execution at a time.
 
     Never raises: the scheduler calls this. Repeated calls, also by two schedulers, create one pool.
     """
@@ -58,7 +66,7 @@ def _make_pool(name: str, dag_id: str) -> None:
             if session.scalar(select(Pool.id).where(Pool.pool == name)) is not None:
                 return
             about = f"One handler of a dead-letter queue at a time; made for {dag_id}"
-            pool = Pool(pool=name, slots=SLOTS, description=about, include_deferred=False)
+            pool = Pool(pool=name, slots=1, description=about, include_deferred=False)
             session.add(pool)
     except IntegrityError:
         return  # another scheduler was quicker
@@ -74,19 +82,6 @@ def _make_pool(name: str, dag_id: str) -> None:
         )
     else:
         log.info("pool %s was made with one slot, for %s", name, dag_id)
-
-
-REPORT: Final = "report"
-XCOM_KEY: Final = "run_note"
-"""The key of the XCom of the task report: `note` of the run, and `attention` of the task.
-
-A task that failed leaves one, too, for a run without a report, such as a restoration.
-"""
-AUTHOR: Final = "mqdlq"
-"""The author of a note that no person has written or changed."""
-MOST: Final = 1000
-"""The length of a note in Airflow's metadata."""
-_OUR_LINE: Final = re.compile(r"^mqdlq: .*$", re.MULTILINE)
 
 
 @hookimpl

@@ -14,7 +14,6 @@ from airflow.sdk.observability.stats import Stats
 from mqdlq.causes import CountedCause
 from mqdlq.constants import reason_text
 from mqdlq.handlers import Handler
-from mqdlq.handlers.operation import STARTS_MISSED
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Run
 from mqdlq.model import Declared, Outcome, Trait
@@ -23,16 +22,10 @@ if TYPE_CHECKING:
     from mqdlq.reading.report.files import ReportFiles
 
 REASONS: Final = 20
-"""How many reasons of a queue have their own label; the rarer ones share `other`."""
-
 CAUSES: Final = 20
-"""How many causes of a queue have their own label; the rarer ones share `other`."""
-
+"""How many reasons or causes of a queue have their own label; the rarer ones share `other`."""
 OTHER: Final = "other"
-
 SEND_WITHIN_MS: Final = 5000
-
-HANDLER: Final = ("handler",)
 QUEUE: Final = ("handler", "qmgr", "queue")
 """Labels of metrics about a queue; `qmgr` and `queue` as in IBM's exporter for Prometheus."""
 
@@ -40,123 +33,53 @@ log = logging.getLogger(__name__)
 
 
 class Metric(Declared):
-    """A metric: its name, kind, unit, labels and meaning.
+    """A metric: its name, its unit, and its labels.
 
-    docs/reference/metrics.md is written from these declarations, and the tests of
-    deploy/observability check its files against them.
+    docs/reference/metrics.md is written from these declarations and the docstrings below them, and
+    the tests of deploy/observability check its files against them.
     """
 
-    DEPTH = "mqdlq.depth", "gauge", "messages", QUEUE, "CURDEPTH when a run last looked."
-    MAX_DEPTH = "mqdlq.max_depth", "gauge", "messages", QUEUE, "MAXDEPTH when a run last looked."
-    OUTCOMES = (
-        "mqdlq.outcomes",
-        "counter",
-        "messages",
-        (*QUEUE, "outcome"),
-        "Messages whose run ended with this outcome.",
-    )
-    NEEDS_ATTENTION = (
-        "mqdlq.needs_attention",
-        "gauge",
-        "messages",
-        (*QUEUE, "outcome"),
-        "Messages that need attention after the last run that closed its account, by outcome.",
-    )
-    MESSAGES = (
-        "mqdlq.messages",
-        "gauge",
-        "messages",
-        (*QUEUE, "reason"),
-        (
-            "Messages of the last snapshot, by the reason in their MQDLH: the names of"
-            f" {REASONS} reason codes at most, `other` for the rarer ones, `none` without a valid"
-            " MQDLH."
-        ),
-    )
-    CAUSE_MESSAGES = (
-        "mqdlq.cause_messages",
-        "gauge",
-        "messages",
-        (*QUEUE, "reason", "cause_id"),
-        (
-            f"Messages of the last snapshot, by cause: the `cause_id` of {CAUSES} causes at most,"
-            " `other` for the rarer ones. A report names the cause of a `cause_id`."
-        ),
-    )
-    NOT_ARCHIVED = (
-        "mqdlq.not_archived",
-        "gauge",
-        "messages",
-        QUEUE,
-        (
-            "Messages that the last run did not discard, because no archive copy could be made and"
-            " read back."
-        ),
-    )
-    OPEN_BREAKERS = (
-        "mqdlq.open_breakers",
-        "gauge",
-        "breakers",
-        QUEUE,
-        "Breakers that have not closed at the end of the last run and hold messages of its causes.",
-    )
-    OLDEST_AGE = (
-        "mqdlq.oldest_age_seconds",
-        "gauge",
-        "seconds",
-        QUEUE,
-        "Age of the oldest message that the last run left on the queue; 0 if it left none.",
-    )
-    RUN_DURATION = (
-        "mqdlq.run_duration_seconds",
-        "gauge",
-        "seconds",
-        QUEUE,
-        "Time from the last run's start to its report.",
-    )
-    RUN_FAILED = (
-        "mqdlq.run_failed",
-        "gauge",
-        "0 or 1",
-        HANDLER,
-        "1 if the last run failed or could not start.",
-    )
-    RUN_UNACCOUNTED = (
-        "mqdlq.run_unaccounted",
-        "gauge",
-        "0 or 1",
-        QUEUE,
-        "1 if the account of the last run does not add up.",
-    )
-    LAST_SUCCESS = (
-        "mqdlq.last_success_timestamp_seconds",
-        "gauge",
-        "Unix time",
-        QUEUE,
-        "End of the last successful run for the whole queue.",
-    )
-    OVERDUE = (
-        "mqdlq.overdue_timestamp_seconds",
-        "gauge",
-        "Unix time",
-        QUEUE,
-        (
-            f"Scheduled start number {STARTS_MISSED} after the last successful run; 0 if no clock"
-            " starts the handler's runs."
-        ),
-    )
-    APPROVALS_WAITING = (
-        "mqdlq.approvals_waiting",
-        "gauge",
-        "runs",
-        QUEUE,
-        "Runs of the handler that wait for an approval.",
-    )
+    DEPTH = "mqdlq.depth", "messages", QUEUE
+    """CURDEPTH when a run last looked."""
+    MAX_DEPTH = "mqdlq.max_depth", "messages", QUEUE
+    """MAXDEPTH when a run last looked."""
+    OUTCOMES = "mqdlq.outcomes", "messages", (*QUEUE, "outcome")
+    """Messages whose run ended with this outcome."""
+    NEEDS_ATTENTION = "mqdlq.needs_attention", "messages", (*QUEUE, "outcome")
+    """Messages that need attention after the last run that closed its account, by outcome."""
+    MESSAGES = "mqdlq.messages", "messages", (*QUEUE, "reason")
+    """Messages of the last snapshot, by the reason in their MQDLH: the names of 20 reason codes at
+    most, `other` for the rarer ones, `none` without a valid MQDLH."""
+    CAUSE_MESSAGES = "mqdlq.cause_messages", "messages", (*QUEUE, "reason", "cause_id")
+    """Messages of the last snapshot, by cause: the `cause_id` of 20 causes at most, `other` for the
+    rarer ones. A report names the cause of a `cause_id`."""
+    NOT_ARCHIVED = "mqdlq.not_archived", "messages", QUEUE
+    """Messages that the last run did not discard, because no archive copy could be made and read
+    back."""
+    OPEN_BREAKERS = "mqdlq.open_breakers", "breakers", QUEUE
+    """Breakers that have not closed at the end of the last run and hold messages of its causes."""
+    OLDEST_AGE = "mqdlq.oldest_age_seconds", "seconds", QUEUE
+    """Age of the oldest message that the last run left on the queue; 0 if it left none."""
+    RUN_DURATION = "mqdlq.run_duration_seconds", "seconds", QUEUE
+    """Time from the last run's start to its report."""
+    RUN_FAILED = "mqdlq.run_failed", "0 or 1", ("handler",)
+    """1 if the last run failed or could not start."""
+    RUN_UNACCOUNTED = "mqdlq.run_unaccounted", "0 or 1", QUEUE
+    """1 if the account of the last run does not add up."""
+    LAST_SUCCESS = "mqdlq.last_success_timestamp_seconds", "Unix time", QUEUE
+    """End of the last successful run for the whole queue."""
+    OVERDUE = "mqdlq.overdue_timestamp_seconds", "Unix time", QUEUE
+    """Scheduled start number 3 after the last successful run; 0 if no clock starts the handler's
+    runs."""
+    APPROVALS_WAITING = "mqdlq.approvals_waiting", "runs", QUEUE
+    """Runs of the handler that wait for an approval."""
 
-    kind: str
     unit: str
     labels: tuple[str, ...]
-    meaning: str
+
+    @property
+    def kind(self) -> str:
+        return "counter" if self is Metric.OUTCOMES else "gauge"
 
     @property
     def in_prometheus(self) -> str:
@@ -251,7 +174,6 @@ def _emit_about_the_queue(
 
 
 def _by_label(reasons: Mapping[int, int]) -> dict[str, int]:
-    """Return the numbers of messages by the label `reason`."""
     by_label: Counter[str] = Counter()
     for rank, (reason, number) in enumerate(Counter(reasons).most_common()):
         by_label[_name_of(reason) if rank < REASONS else OTHER] += number
@@ -259,7 +181,6 @@ def _by_label(reasons: Mapping[int, int]) -> dict[str, int]:
 
 
 def _by_cause(causes: Iterable[CountedCause]) -> dict[tuple[str, str], int]:
-    """Return the numbers of messages by the labels `reason` and `cause_id`."""
     by_cause: Counter[tuple[str, str]] = Counter()
     for rank, one in enumerate(causes):
         has_label = rank < CAUSES and one.cause.cause_id

@@ -22,14 +22,23 @@ if TYPE_CHECKING:
 
 NAME: Final = r"^[A-Za-z0-9._/%]{0,48}$"
 
+
+def _optional(title: str, description: str, *types: str, **limits: Any) -> dict[str, Any]:
+    """Return the schema of a parameter that is unset by default: of text, or of these types."""
+    kinds = ["null", *(types or ("string",))]
+    return {"default": None, "type": kinds, "title": title, "description": description, **limits}
+
+
+def _switch(title: str, description: str, *, default: bool = False) -> dict[str, Any]:
+    return {"default": default, "type": "boolean", "title": title, "description": description}
+
+
 SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
-    "dry_run": {
-        "default": False,
-        "type": "boolean",
-        "title": "Dry run",
-        "description": "Only say what would be done: snapshot, evaluate and report, but move"
-        " nothing. The queue is never opened for input.",
-    },
+    "dry_run": _switch(
+        "Dry run",
+        "Only say what would be done: snapshot, evaluate and report, but move nothing. The queue is"
+        " never opened for input.",
+    ),
     "message_keys": {
         "default": [],
         "type": ["null", "array"],
@@ -48,14 +57,12 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         " of its 64 hex digits, the first are enough if they are unique); none means all. The run"
         " plans and reports no other message.",
     },
-    "action": {
-        "default": None,
-        "type": ["null", "string"],
-        "title": "This action for them",
-        "description": "What to do with these messages, in place of the table's rules: one rule"
-        " without patterns, such as ACTION(FWD) FWDQ(PARKED) or ACTION(RETRY) RETRY(3). A message"
-        " without a valid MQDLH can be forwarded to a named queue, discarded or ignored.",
-    },
+    "action": _optional(
+        "This action for them",
+        "What to do with these messages, in place of the table's rules: one rule without patterns,"
+        " such as ACTION(FWD) FWDQ(PARKED) or ACTION(RETRY) RETRY(3). A message without a valid"
+        " MQDLH can be forwarded to a named queue, discarded or ignored.",
+    ),
     "repair": {
         **REPAIR,
         "default": None,
@@ -65,69 +72,54 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         " only the destination changes. The body never changes. The originals go to the archive,"
         " and a person must approve the plan.",
     },
-    "full_snapshot": {
-        "default": False,
-        "type": "boolean",
-        "title": "Full snapshot",
-        "description": "Read every message in full, those too that earlier runs have settled; of an"
-        " empty queue the snapshot is taken as well.",
-    },
-    "rules": {
-        "default": None,
-        "type": ["null", "string"],
-        "pattern": r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$",
-        "title": "Another rules table",
-        "description": "A file beside the handler's own, for this run, such as new.rules.",
-    },
-    "input_q": {
-        "default": None,
-        "type": ["null", "string"],
-        "pattern": NAME,
-        "title": "Another queue",
-        "description": "The queue to handle, in place of the table's INPUTQ; empty text means the"
-        " queue manager's own dead-letter queue.",
-    },
-    "input_q_mgr": {
-        "default": None,
-        "type": ["null", "string"],
-        "pattern": NAME,
-        "title": "Another queue manager",
-        "description": "The queue manager, in place of the table's INPUTQM and the connection's.",
-    },
-    "wait": {
-        "default": None,
-        "type": ["null", "string", "integer"],
-        "pattern": r"^([Yy][Ee][Ss]|[Nn][Oo]|[0-9]{1,9})$",
-        "minimum": 0,
-        "maximum": 999_999_999,
-        "title": "Wait for messages",
-        "description": "In place of the table's WAIT: NO looks at the queue once, a number waits"
-        " so many seconds for a message, and again after each run that acted; YES waits until the"
-        " next scheduled start.",
-    },
-    "follows": {
-        "default": None,
-        "type": ["null", "string"],
-        "maxLength": 250,
-        "title": "Follows this run",
-        "description": "Leave it empty: a run with WAIT starts the next one with it, which waits"
-        " for messages that arrive later.",
-    },
-    "why": {
-        "default": None,
-        "type": ["null", "string"],
-        "maxLength": 1000,
-        "title": "Why",
-        "description": "The reason for the run, or the number of a ticket. The ledger and the audit"
-        " have it.",
-    },
-    "apply": {
-        "default": False,
-        "type": "boolean",
-        "title": "Apply a backfill",
-        "description": "For backfills only, which else just report what today's rules would do"
-        " otherwise: act on those messages that are proven to be still on the queue.",
-    },
+    "full_snapshot": _switch(
+        "Full snapshot",
+        "Read every message in full, those too that earlier runs have settled; of an empty queue"
+        " the snapshot is taken as well.",
+    ),
+    "rules": _optional(
+        "Another rules table",
+        "A file beside the handler's own, for this run, such as new.rules.",
+        pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$",
+    ),
+    "input_q": _optional(
+        "Another queue",
+        "The queue to handle, in place of the table's INPUTQ; empty text means the queue manager's"
+        " own dead-letter queue.",
+        pattern=NAME,
+    ),
+    "input_q_mgr": _optional(
+        "Another queue manager",
+        "The queue manager, in place of the table's INPUTQM and the connection's.",
+        pattern=NAME,
+    ),
+    "wait": _optional(
+        "Wait for messages",
+        "In place of the table's WAIT: NO looks at the queue once, a number waits so many seconds"
+        " for a message, and again after each run that acted; YES waits until the next scheduled"
+        " start.",
+        "string",
+        "integer",
+        pattern=r"^([Yy][Ee][Ss]|[Nn][Oo]|[0-9]{1,9})$",
+        minimum=0,
+        maximum=999_999_999,
+    ),
+    "follows": _optional(
+        "Follows this run",
+        "Leave it empty: a run with WAIT starts the next one with it, which waits for messages that"
+        " arrive later.",
+        maxLength=250,
+    ),
+    "why": _optional(
+        "Why",
+        "The reason for the run, or the number of a ticket. The ledger and the audit have it.",
+        maxLength=1000,
+    ),
+    "apply": _switch(
+        "Apply a backfill",
+        "For backfills only, which else just report what today's rules would do otherwise: act on"
+        " those messages that are proven to be still on the queue.",
+    ),
 }
 
 
@@ -156,7 +148,6 @@ def fault(conf: Mapping[str, Any], schemas: Mapping[str, dict[str, Any]] = SCHEM
 
 
 def named_messages(value: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the keys that `message_keys` names; blank lines name none."""
     return tuple(key for key in value or () if key.strip())
 
 
@@ -168,12 +159,7 @@ def wait_seconds(value: str | int | None) -> tuple[int | None] | None:
     return (None if text == "YES" else 0 if text == "NO" else int(text),)
 
 
-# The parameters of a restoration: names, types and meanings; a run's values, parsed.
-#
-# Imports no Airflow, as `params` does not.
-
-_RUN: Final = r"^[A-Za-z0-9_.-]{1,250}$"
-_REASON: Final = r"^(MQRC_[A-Z0-9_]{1,60}|[0-9]{1,9})$"
+# The parameters of a restoration
 
 
 def schemas(handlers: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
@@ -193,72 +179,58 @@ def schemas(handlers: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
 
 
 _OTHERS: Final[Mapping[str, dict[str, Any]]] = {
-    "run": {
-        "default": None,
-        "type": ["null", "string"],
-        "pattern": _RUN,
-        "title": "Run",
-        "description": "Restore what this run discarded, such as"
-        " demo-manual__2026-11-21T05-12-45.514631 (in the report, and in `mqdlq restore list`);"
-        " without one, name messages.",
-    },
+    "run": _optional(
+        "Run",
+        "Restore what this run discarded, such as demo-manual__2026-11-21T05-12-45.514631 (in the"
+        " report, and in `mqdlq restore list`); without one, name messages.",
+        pattern=r"^[A-Za-z0-9_.-]{1,250}$",
+    ),
     "message_keys": SCHEMAS["message_keys"]
     | {
         "description": "Restore these messages only, one message_key a line (in"
         " `mqdlq restore list --format json`; of its 64 hex digits, the first are enough if they"
         " are unique); none means all of the run.",
     },
-    "reason": {
-        "default": None,
-        "type": ["null", "string", "integer"],
-        "pattern": _REASON,
-        "minimum": 1,
-        "title": "Only this reason",
-        "description": "Restore only what was a dead letter for this reason, such as"
-        " MQRC_Q_FULL or 2053.",
-    },
-    "to_queue": {
-        "default": None,
-        "type": ["null", "string"],
-        "pattern": NAME,
-        "title": "To another queue",
-        "description": "Put the messages on this queue; without one, back on the dead-letter queue"
-        " they were discarded from, where the next run handles them again.",
-    },
-    "to_queue_manager": {
-        "default": None,
-        "type": ["null", "string"],
-        "pattern": NAME,
-        "title": "On another queue manager",
-        "description": "The queue manager of that queue, where it is another one; messages go"
-        " there by its transmission queue.",
-    },
-    "header": {
-        "default": True,
-        "type": "boolean",
-        "title": "With the dead-letter header",
-        "description": "Keep each message's MQDLH. Without it the message is as its sender wrote"
-        " it, which is for another queue only.",
-    },
-    "again": {
-        "default": False,
-        "type": "boolean",
-        "title": "Again",
-        "description": "Put also what was restored before, or may have been, and the originals of"
-        " messages that were delivered repaired: it is then there twice, unless somebody has taken"
-        " it.",
-    },
+    "reason": _optional(
+        "Only this reason",
+        "Restore only what was a dead letter for this reason, such as MQRC_Q_FULL or 2053.",
+        "string",
+        "integer",
+        pattern=r"^(MQRC_[A-Z0-9_]{1,60}|[0-9]{1,9})$",
+        minimum=1,
+    ),
+    "to_queue": _optional(
+        "To another queue",
+        "Put the messages on this queue; without one, back on the dead-letter queue they were"
+        " discarded from, where the next run handles them again.",
+        pattern=NAME,
+    ),
+    "to_queue_manager": _optional(
+        "On another queue manager",
+        "The queue manager of that queue, where it is another one; messages go there by its"
+        " transmission queue.",
+        pattern=NAME,
+    ),
+    "header": _switch(
+        "With the dead-letter header",
+        "Keep each message's MQDLH. Without it the message is as its sender wrote it, which is for"
+        " another queue only.",
+        default=True,
+    ),
+    "again": _switch(
+        "Again",
+        "Put also what was restored before, or may have been, and the originals of messages that"
+        " were delivered repaired: it is then there twice, unless somebody has taken it.",
+    ),
     "why": SCHEMAS["why"]
     | {
         "description": "The reason for the restoration, or the number of a ticket. The ledger and"
         " the audit have it.",
     },
-    "dry_run": {
-        "default": False,
-        "type": "boolean",
-        "title": "Dry run",
-        "description": "Only read the copies and say what would be restored; no queue is opened.",
-    },
+    "dry_run": _switch(
+        "Dry run",
+        "Only read the copies and say what would be restored; no queue is opened.",
+    ),
 }
 
 

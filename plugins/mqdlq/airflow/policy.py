@@ -22,7 +22,6 @@ USUAL_DLQ: Final = "SYSTEM.DEAD.LETTER.QUEUE"
 
 @hookimpl
 def dag_policy(dag: Any) -> None:
-    """Reject a DAG that uses that trigger on a handled queue."""
     for trigger in _triggers(dag):
         path, kwargs = trigger.serialize()
         if path != TAKES:
@@ -52,7 +51,6 @@ def _handlers() -> list[Handler]:
 
 
 def _queues(handler: Handler) -> set[str]:
-    """Return the queues that are the handler's, as far as its files say."""
     from mqdlq.stages.run_options import read_control_data  # noqa: PLC0415 (see above)
 
     control = read_control_data(handler)
@@ -61,12 +59,12 @@ def _queues(handler: Handler) -> set[str]:
 
 
 def _triggers(dag: Any) -> Iterator[Any]:
-    """Yield the triggers of a DAG's assets and of its tasks."""
     for asset in _assets(getattr(dag.timetable, "asset_condition", None)):
         for watcher in getattr(asset, "watchers", ()):
             yield watcher.trigger
-    for task in dag.tasks:
-        yield from (held for held in vars(task).values() if _is_trigger(held))
+    for held in (held for task in dag.tasks for held in vars(task).values()):
+        if any(base.__name__ == "BaseTrigger" for base in type(held).__mro__):
+            yield held
 
 
 def _assets(condition: Any) -> Iterator[Any]:
@@ -76,7 +74,3 @@ def _assets(condition: Any) -> Iterator[Any]:
         yield condition
     for part in parts or ():
         yield from _assets(part)
-
-
-def _is_trigger(held: Any) -> bool:
-    return any(base.__name__ == "BaseTrigger" for base in type(held).__mro__)

@@ -79,7 +79,6 @@ def _places(handlers: list[Handler]) -> dict[str, Place]:
 
 
 def _reads(other: Handler, run: Run, *, is_blank_ours: bool) -> bool:
-    """Whether another handler reads the run's queue, as far as its files and connection say."""
     control = read_control_data(other)
     if control is None:
         return False

@@ -55,7 +55,6 @@ class RetryTransient(RetryPolicy):
         max_tries: int,
         context: Context | None = None,
     ) -> RetryDecision:
-        """Decide by the exception; `max_tries` is how often the task may run again."""
         del context
         if reason := self.reason_to_fail(exception, try_number, max_tries):
             return RetryDecision.fail(reason)

@@ -98,8 +98,8 @@ def init(
     else:
         facts = _of_connection(connection, queue_manager)
     name = handler or starter.name_for(str(facts.connection.extra["queue_manager"]))
-    written_for = starter.Starter(name, facts.connection, queue, 5 if embedded else 60)
-    files = starter.starter_files(written_for, directory)
+    interval = 5 if embedded else 60
+    files = starter.starter_files(directory, name, facts.connection, queue, interval)
     starter.check_new_files(files)
     if embedded:
         with _for_the_owner_alone():

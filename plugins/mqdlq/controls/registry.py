@@ -1,17 +1,15 @@
-"""The controls of a run: what each needs of others, and the order in which they are asked."""
+"""The controls of a run: the order in which they are asked, and the answers of all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 from mqdlq.controls.limits.control import ClosedWindows, Moves, RateLimits, RunBudget
 from mqdlq.controls.loops.control import IdentityRecorder, LoopGuard
 from mqdlq.controls.ramp.control import CauseControl
-from mqdlq.controls.sequences.groups import GroupControl
-from mqdlq.controls.sequences.key_order import KeyOrder
-from mqdlq.controls.settings import Controls, read_controls
+from mqdlq.controls.sequences.control import GroupControl, KeyOrder
+from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import (
     BrowsedItem,
     Browses,
@@ -28,71 +26,16 @@ from mqdlq.ledger.tables import Run
 from mqdlq.mqi.browse import HEADER_ONLY, BrowseCursor
 from mqdlq.resources import Execution
 
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """A control: its name, its keys in a handler's file, and how a run opens it.
-
-    `needs` names the controls whose notes it reads; they are asked before it. `open` returns None
-    for a run whose handler does not have the keys. A control that is not `for_given_actions` does
-    not hold messages for which a person gives the action by name: the person decides about them.
-    """
-
-    name: str
-    keys: tuple[str, ...]
-    open: Callable[[Execution, Controls], Control | None]
-    needs: tuple[str, ...] = ()
-    for_given_actions: bool = True
-
-
-def _open_groups(run: Execution, keys: Controls) -> Control | None:
-    return GroupControl(run) if keys.sequences and keys.sequences.groups else None
-
-
-def _open_key_order(run: Execution, keys: Controls) -> Control | None:
-    return KeyOrder(run, keys.sequences) if keys.sequences and keys.sequences.key else None
-
-
-def _open_budget(run: Execution, keys: Controls) -> Control | None:
-    allowed = keys.limits.messages_per_run
-    return RunBudget(run, allowed) if allowed is not None else None
-
-
-REGISTRY: Final = (
-    Registered(
-        "returns",
-        ("loops", "ramp", "breaker"),
-        lambda run, keys: IdentityRecorder(run) if keys.recognise_returns else None,
-    ),
-    Registered(
-        "loops",
-        ("loops",),
-        lambda run, keys: LoopGuard(run, keys.loops) if keys.loops else None,
-        needs=("returns",),
-        for_given_actions=False,
-    ),
-    Registered("groups", ("sequences",), _open_groups, for_given_actions=False),
-    Registered(
-        "key order", ("sequences",), _open_key_order, needs=("groups",), for_given_actions=False
-    ),
+REGISTRY: Final[tuple[type[Control], ...]] = (
+    IdentityRecorder,
+    LoopGuard,
+    GroupControl,
+    KeyOrder,
     # No message moves after the budget is used up, so the run must not wait for a step of a ramp.
-    Registered("budget", ("limits",), _open_budget, needs=("groups",)),
-    Registered(
-        "ramp",
-        ("ramp", "breaker"),
-        lambda run, keys: CauseControl(run, keys) if keys.act_by_cause else None,
-        needs=("returns",),
-    ),
-    Registered(
-        "rates",
-        ("limits",),
-        lambda run, keys: RateLimits(run, keys.limits) if keys.limits.has_pace else None,
-    ),
-    Registered(
-        "windows",
-        ("limits",),
-        lambda run, keys: ClosedWindows(run, keys.limits) if keys.limits.has_windows else None,
-    ),
+    RunBudget,
+    CauseControl,
+    RateLimits,
+    ClosedWindows,
 )
 """In the order in which they are asked: the first one that holds a message gives the reason."""
 
@@ -123,10 +66,8 @@ class ControlChain:
 
     def __init__(self, controls: Sequence[Control]) -> None:
         self._controls = controls
-        self._groups = _find(controls, GroupControl)
-        self._keys = _find(controls, KeyOrder)
-        self._budget = _find(controls, RunBudget)
-        self._rates = _find(controls, RateLimits)
+        self._groups, self._keys = _find(controls, GroupControl), _find(controls, KeyOrder)
+        self._budget, self._rates = _find(controls, RunBudget), _find(controls, RateLimits)
 
     def observe_queue(self, work: WorkList, cursor: BrowseCursor) -> None:
         """Browse the queue for the controls that observe it in a pass."""
@@ -196,7 +137,6 @@ class ControlChain:
             self._groups.spread_holds()
 
     def is_held_to_the_end(self, item: WorkItem) -> bool:
-        """Return whether a control holds a message for the rest of the run."""
         hold = self._find_hold(item)
         return hold is not None and hold.until is None
 
@@ -208,7 +148,6 @@ class ControlChain:
         return next(filter(None, holds), None)
 
     def may_still_move(self, planned: PlannedAttempt) -> bool:
-        """Return whether an admitted message may move although moves before it have failed."""
         return self._keys is None or self._keys.may_still_move(planned)
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:

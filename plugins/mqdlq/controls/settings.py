@@ -27,7 +27,6 @@ class Controls(Keys):
 
     @property
     def recognise_returns(self) -> bool:
-        """Whether a control needs to know which messages have come back."""
         return self.loops is not None or self.act_by_cause
 
     @property
@@ -43,7 +42,6 @@ class Controls(Keys):
 
     @property
     def act_by_cause(self) -> bool:
-        """Whether a control asks for the causes of messages."""
         return self.ramp is not None or self.breaker is not None
 
     def controls_text(self) -> str:

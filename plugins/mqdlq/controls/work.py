@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mqdlq.controls.repair import Repair
 from mqdlq.controls.repair.changes import explain_delivery
+from mqdlq.controls.settings import Controls
 from mqdlq.headers import DLH_LENGTH, message_key
 from mqdlq.ledger.messages import RunMessage
 from mqdlq.ledger.tables import MessageRepair
 from mqdlq.model import DEPARTED, Action, Destination, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.reasons import Reason, Why
+from mqdlq.resources import Execution
 
 if TYPE_CHECKING:
-    from mqdlq.controls.sequences.groups import Group
+    from mqdlq.controls.sequences.control import Group
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a due message is not tried now.
+    """Why a due message is not tried now: `why` completes "not attempted: …" in reports.
 
-    `why` completes "not attempted: …" in reports. `until` is the time from which the run may try
-    the message; None if it does not try it any more. `outcome` is that of a message that is still
-    held when the run ends.
+    The run may try it from `until` on; None: not any more. `outcome` is that of a message that is
+    still held when the run ends.
     """
 
     why: Reason
@@ -46,14 +47,12 @@ class WorkItem:
     """One message of a run: its planned steps, its attempts, and its outcome if it has one.
 
     `planned` are the steps as the plan has them, `steps` those steps with the tries that are left.
-    `is_in_doubt` says that its last attempt is unknown, `was_seen` that the last browse of the
-    queue met it. `withheld_reason` says why its next step must not be carried out, None if it may.
-    `hold` says why a control does not let the pass try it now, None if none holds it.
-    `moved_because` is the reason of its outcome if a step succeeds, None for the usual one.
-    `was_moved_elsewhere` says that another run moved it: a message with its key on the queue is
-    then an equal or a new one. `cause_id` is its cause, "" if no control of the run acts by cause.
-    `changes` are those of a run with a repair. `group` has the messages that move with it, None if
-    it moves alone, or no control keeps groups together.
+    `is_in_doubt`: its last attempt is unknown. `was_seen`: the last browse of the queue met it.
+    `withheld_reason` says why its next step must not be carried out, `hold` why a control does not
+    let the pass try it now. `moved_because` is the reason of its outcome if a step succeeds, None
+    for the usual one. `was_moved_elsewhere`: another run moved it, so that a message with its key
+    on the queue is an equal or a new one. `cause_id` is "" if no control of the run acts by cause,
+    `group` None if it moves alone.
     """
 
     message: RunMessage
@@ -74,19 +73,21 @@ class WorkItem:
 
     @property
     def has_departed(self) -> bool:
-        """Whether it is known to have left the queue, moved by this run or otherwise."""
         return self.was_moved_elsewhere or self.outcome in DEPARTED
 
     @property
     def step(self) -> Step | None:
         return choose_step(self.steps, self.attempts_made)
 
+    @property
+    def is_due(self) -> bool:
+        return self.due_step is not None
+
     def was_tried_since(self, moment: datetime) -> bool:
         return self.last_attempt_at is not None and self.last_attempt_at >= moment
 
     @property
     def due_step(self) -> Step | None:
-        """The step to try next, or None if there is nothing to try."""
         step = None if self.outcome is not None or self.withheld_reason else self.step
         return None if step is None or step.action is Action.IGNORE else step
 
@@ -99,14 +100,10 @@ class WorkItem:
             return self.steps[-1]
         return None if step.action is Action.IGNORE else step
 
-    @property
-    def is_due(self) -> bool:
-        return self.due_step is not None
-
 
 @dataclass(frozen=True, slots=True)
 class BrowsedItem:
-    """A browsed message; `item` is None if it is not one of the run's messages."""
+    """A message on the queue; `item` is None if it is not one of the run's messages."""
 
     key: bytes
     browsed: BrowsedMessage
@@ -164,9 +161,7 @@ class WorkList:
         """
         unmet: dict[bytes, list[WorkItem]] = defaultdict(list)
         for item in self.items:
-            item.was_moved_elsewhere = (
-                item.was_moved_elsewhere or item.message.message_id in elsewhere
-            )
+            item.was_moved_elsewhere |= item.message.message_id in elsewhere
             if not item.was_seen and not item.has_departed:
                 unmet[item.message.message_key].append(item)
         for item in self.items:
@@ -175,7 +170,6 @@ class WorkList:
                 item.was_seen = False
 
     def find_pending_items(self) -> list[WorkItem]:
-        """Return the items that the last browse met and that a later pass of this run tries."""
         return [
             item
             for item in self.items
@@ -202,11 +196,10 @@ class PlannedAttempt:
     @property
     def how(self) -> Reason | None:
         """How the attempt delivers the message, and why it was moved; None if that is usual."""
-        changes = None if self.repair is None else self.item.changes
         because = self.item.moved_because
-        if changes is None:
+        if self.repair is None or self.item.changes is None:
             return because
-        repaired = explain_delivery(changes)
+        repaired = explain_delivery(self.item.changes)
         return Why.REPAIRED_BECAUSE(repaired=repaired, because=because) if because else repaired
 
     @property
@@ -218,10 +211,9 @@ class PlannedAttempt:
 
 @dataclass(slots=True)
 class Planned:
-    """A move of a pass: one step to be tried on a message, or on all messages of a group.
+    """A move of a pass: one step for a message, or for all of a group, in one unit of work.
 
-    The messages of a group move in one unit of work, in this order. `reached` is the index of the
-    message whose get or put was tried last.
+    `reached` is the index of the message whose get or put was tried last.
     """
 
     tries: tuple[PlannedAttempt, ...]
@@ -243,39 +235,46 @@ class Planned:
 
     @property
     def destination(self) -> Destination | None:
-        """The queue to which all messages are put; None for a DISCARD."""
         return self.tries[0].step.destination
 
     @property
     def lengths(self) -> list[int]:
-        """How many bytes of each message the step puts."""
         return [one.length for one in self.tries]
 
 
 class Browses(Flag):
-    """The browses of the queue that a control observes."""
+    """The browses of the whole queue: before the first move of a pass, and the last of the run."""
 
     NONE = 0
     BEFORE_MOVES = auto()
-    """A browse of the whole queue before the first move of a pass."""
     SETTLING = auto()
-    """The last browse of the run."""
 
 
 class Control:
     """Holds due messages. A control overrides the methods that it needs.
 
-    Each pass creates its controls, as does the settling of the run: the ledger holds the state
-    of a control. A crash may come between any two calls.
+    Each pass opens its controls, as does the settling of the run: the ledger holds the state of a
+    control. A crash may come between any two calls.
     """
 
-    observes = Browses.NONE
+    keys: ClassVar[tuple[str, ...]] = ()
+    """Its keys in a handler's file."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The controls whose notes on a message it reads; they are asked before it."""
+    for_given_actions: ClassVar[bool] = True
+    """Whether it holds messages for which a person gives the action by name: who does that has
+    decided about them."""
+    observes: ClassVar[Browses] = Browses.NONE
+
+    @classmethod
+    def open(cls, execution: Execution, keys: Controls) -> Control | None:
+        """Return the control of a run, None if its handler does not have the keys."""
 
     def begin_observation(self, cursor: BrowseCursor, work: WorkList) -> None:
         """Forget earlier observations: `observe` is called on each message of this browse."""
 
     def observe(self, met: BrowsedItem) -> None:
-        """Take note of a message on the queue; `met.item` is None if the run does not list it."""
+        """Take note of a message on the queue."""
 
     def end_observation(self) -> None:
         """Take note that `observe` was called for every message on the queue."""

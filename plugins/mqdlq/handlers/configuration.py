@@ -9,18 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import (
-    BaseModel,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from mqdlq import directories
 from mqdlq.controls.settings import Controls
 from mqdlq.errors import HandlerError
-from mqdlq.handlers.documents import Document, Node, Reader, read_document
+from mqdlq.handlers.documents import Document, Node
 from mqdlq.handlers.operation import Operation
 from mqdlq.handlers.tables import check, check_node, read_levels, read_queue_kind
 from mqdlq.model import QueueKind
@@ -200,7 +194,7 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
     except OSError as error:
         raise HandlerError("MQDLQ-304", f"{path}: cannot be read: {error.strerror}") from error
     report = Report(str(path))
-    handler = build_handler(read_document(data, report), report, name, folder)
+    handler = _build_handler(Document(data, report), name, folder)
     if handler is None:
         faults = [d for d in report.diagnostics() if d.severity == "error"]
         raise HandlerError("MQDLQ-301", "\n".join(map(str, faults)))
@@ -208,7 +202,6 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
 
 
 def name_fault(name: str) -> str:
-    """Return the fault of a handler's name, or ""."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
         return "a handler's name takes letters, digits, '_', '-' and '.' only"
     if len(name) > LONGEST_NAME:
@@ -218,41 +211,36 @@ def name_fault(name: str) -> str:
     return ""
 
 
-def build_handler(document: Document, report: Report, name: str, folder: Path) -> Handler | None:
+def _build_handler(document: Document, name: str, folder: Path) -> Handler | None:
     """Build the handler from its file; None if the report has an error."""
+    report = document.report
     if document.root is None:
         if not report.has_errors:
             report.error("missing", Place(1, 1, 1, ""), f"expected keys such as {_EXAMPLE}")
         return None
-    reader = Reader(document, report)
-    nodes = reader.keyed(document.root, KEYS, _EXAMPLE)
+    nodes = document.keyed(document.root, KEYS, _EXAMPLE)
     is_complete = not report.has_errors
-    values = _values({key: node for key, (_, node) in nodes.items()}, document, reader, report)
+    values = _values({key: node for key, (_, node) in nodes.items()}, document)
     try:
         handler = Handler.model_validate({**values, "name": name, "directory": folder})
     except ValidationError as error:
         for fault in error.errors(include_url=False):
             _, at = nodes.get(str(next(iter(fault["loc"]), "")), (None, None))
             if at is not None and fault["type"] == "extra_forbidden":
-                reader.unknown_key(at, fault["loc"][1:], _known_keys(fault["loc"][:-1]))
+                document.unknown_key(at, fault["loc"][1:], _known_keys(fault["loc"][:-1]))
             # An unknown key may be a misspelt missing key.
             elif at is not None or is_complete:
-                reader.error("invalid", document.root if at is None else at, _words(fault))
+                document.error("invalid", document.root if at is None else at, _words(fault))
         return None
     return None if report.has_errors else handler
 
 
-def _values(
-    nodes: Mapping[str, Node], document: Document, reader: Reader, report: Report
-) -> dict[str, Any]:
-    """Return the values of the file's keys; a table as its canonical print."""
-    values = {key: reader.plain(node) for key, node in nodes.items() if key not in _READ_HERE}
-    values["lint"] = read_levels(nodes["lint"], reader) if "lint" in nodes else {}
-    if "queue_kind" in nodes:
-        values["queue_kind"] = read_queue_kind(nodes["queue_kind"], reader)
+def _values(nodes: Mapping[str, Node], document: Document) -> dict[str, Any]:
+    values = {key: document.plain(node) for key, node in nodes.items() if key not in _READ_HERE}
+    values["lint"] = levels = read_levels(nodes, document)
+    values["queue_kind"] = kind = read_queue_kind(nodes, document)
     if "table" in nodes:
-        kind = values.get("queue_kind", QueueKind.DEAD_LETTER)
-        result = check_node(nodes["table"], document, report, values["lint"], kind)
+        result = check_node(nodes["table"], document, levels, kind)
         values["table"] = freeze(result.table) if result.table else ""
     return values
 
@@ -318,7 +306,7 @@ class HandlerCheck:
 
 def is_handler(data: bytes) -> bool:
     """Whether a YAML file is a handler: it has keys other than those of a table."""
-    return not {name for name, *_ in read_document(data, Report("")).entries()} <= _OF_A_TABLE
+    return not {name for name, *_ in Document(data, Report("")).entries()} <= _OF_A_TABLE
 
 
 def check_handler(path: Path, data: bytes) -> HandlerCheck:
@@ -327,8 +315,8 @@ def check_handler(path: Path, data: bytes) -> HandlerCheck:
     Only the file and its rules table are read.
     """
     report = Report(str(path))
-    document = read_document(data, report)
-    handler = build_handler(document, report, path.stem, path.parent)
+    document = Document(data, report)
+    handler = _build_handler(document, path.stem, path.parent)
     fault = name_fault(path.stem)
     if path.suffix != ".yaml":
         right = f"{path.stem}.yaml"

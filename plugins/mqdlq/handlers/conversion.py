@@ -14,7 +14,7 @@ from typing import Any, Final
 import yaml
 
 from mqdlq.constants import name_of
-from mqdlq.handlers.documents import Document, MappingNode, Node, ScalarNode, read_document
+from mqdlq.handlers.documents import Document, MappingNode, Node, ScalarNode
 from mqdlq.handlers.tables import check as check_yaml
 from mqdlq.rules import ControlData, RulesError, check, format_table, print_table
 from mqdlq.rules.diagnostics import Report
@@ -41,7 +41,10 @@ def to_yaml(text: str | bytes, source: str = "<rules>") -> str:
     lines = ["table:"]
     if canonical.control:
         lines += [*_commented(of_control, "  "), "  control:"]
-        lines += _settings(canonical.control, "    ")
+        lines += [
+            f"    {_CONTROL.get(name, name.lower())}: {_value(name, value)}"
+            for name, value in canonical.control.items()
+        ]
         of_control = ()
     lines += [*_commented(of_control, "  "), "  rules:"]
     for remarks, rule in zip_longest(of_rules, canonical.rules):
@@ -60,7 +63,7 @@ def to_table(data: str | bytes, source: str = "<rules>") -> str:
     if result.table is None:
         raise RulesError(result.diagnostics)
     print_table(result.table, source)  # it refuses extensions
-    document = read_document(data, Report(source))
+    document = Document(data, Report(source))
     found = list(_comments(document))
     ends = _last_lines(document)
     lines: list[str] = []
@@ -89,17 +92,11 @@ def _commented(remarks: Iterable[str], indent: str) -> Iterator[str]:
 def _rule(keywords: Mapping[str, str | int]) -> Iterator[str]:
     patterns = {name: value for name, value in keywords.items() if KEYWORDS[name].is_pattern}
     actions = {name: value for name, value in keywords.items() if name not in patterns}
-    if patterns:
-        yield "    - match:"
-        yield from (f"        {name}: {_value(name, value)}" for name, value in patterns.items())
-    marks = ["      "] * len(actions) if patterns else ["    - ", *["      "] * (len(actions) - 1)]
-    for mark, (name, value) in zip(marks, actions.items(), strict=True):
-        yield f"{mark}{name.lower()}: {_value(name, value)}"
-
-
-def _settings(keywords: Mapping[str, str | int], indent: str) -> Iterator[str]:
-    for name, value in keywords.items():
-        yield f"{indent}{_CONTROL.get(name, name.lower())}: {_value(name, value)}"
+    lines = ["match:"] if patterns else []
+    lines += [f"  {name}: {_value(name, value)}" for name, value in patterns.items()]
+    lines += [f"{name.lower()}: {_value(name, value)}" for name, value in actions.items()]
+    for number, line in enumerate(lines):
+        yield f"    {'  ' if number else '- '}{line}"
 
 
 def _value(name: str, value: str | int) -> str:

@@ -1,10 +1,9 @@
-"""Parse YAML into nodes that know their places, and report faults by line and column."""
+"""YAML files as nodes that know their places, with faults by line and column."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
@@ -25,88 +24,64 @@ _MOST_LEVELS: Final = 20
 _NEEDS_QUOTES: Final = "in YAML a value that begins with & or * needs quotation marks"
 
 
-@dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed YAML file; `root` is None if it is empty or a fault of its syntax was reported."""
+    """A YAML file: its nodes, and the report of their faults.
 
-    lines: tuple[str, ...]
-    root: Node | None
+    `root` is None if the file is empty or a fault of its syntax was reported. `faults` counts the
+    faults of nodes that were reported.
+    """
+
+    def __init__(self, data: str | bytes, report: Report) -> None:
+        self.report, self.faults = report, 0
+        text = decoded(data).removeprefix("\ufeff")
+        self.lines = tuple(_LINE_END.split(text))
+        self.root = self._parse(text)
+
+    def _parse(self, text: str) -> Node | None:
+        if strange := yaml.reader.Reader.NON_PRINTABLE.search(text):
+            *before, start = _LINE_END.split(text[: strange.start()])
+            self._not_yaml(len(before), len(start), "a character that YAML does not allow")
+            return None
+        try:
+            # libyaml's composer recurses for every level, and too many levels kill the process.
+            if deepest := _too_deep(text):
+                message = f"more than {_MOST_LEVELS} levels deep"
+                self._not_yaml(deepest.line, deepest.column, message)
+                return None
+            return yaml.compose(text, Loader=_LOADER)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            words = ", ".join(filter(None, (error.context, error.problem)))
+            hint = f"; {_NEEDS_QUOTES}" if "alias" in words or "anchor" in words else ""
+            place = (mark.line, mark.column) if mark else (0, 0)
+            self._not_yaml(*place, f"{shortened(words)}{hint}")
+        except yaml.YAMLError as error:
+            self._not_yaml(0, 0, shortened(str(error)))
+        return None
+
+    def _not_yaml(self, line: int, column: int, message: str) -> None:
+        place = Place(line + 1, column + 1, 1, self._source(line))
+        self.report.error("not-yaml", place, f"not YAML: {message}")
+
+    def _source(self, line: int) -> str:
+        return self.lines[line] if line < len(self.lines) else ""
+
+    def place(self, node: Node) -> Place:
+        """Return the place of a node, or of its first line if it spans lines."""
+        start, end, source = node.start_mark, node.end_mark, self._source(node.start_mark.line)
+        last = end.column if end.line == start.line else len(source.rstrip())
+        return Place(start.line + 1, start.column + 1, max(1, last - start.column), source)
+
+    def error(self, code: str, node: Node, message: str) -> None:
+        self.faults += 1
+        self.report.error(code, self.place(node), message)
 
     def entries(self) -> Iterator[tuple[str, ScalarNode, Node]]:
         """Yield the top-level keys in lower case, with their nodes and those of their values."""
         for key, value in self.root.value if isinstance(self.root, MappingNode) else ():
             yield str(key.value).lower(), key, value
 
-    def place(self, node: Node) -> Place:
-        """Return the place of a node, or of its first line if it spans lines."""
-        start, end = node.start_mark, node.end_mark
-        source = self.lines[start.line] if start.line < len(self.lines) else ""
-        last = end.column if end.line == start.line else len(source.rstrip())
-        return Place(start.line + 1, start.column + 1, max(1, last - start.column), source)
-
-
-def read_document(data: str | bytes, report: Report) -> Document:
-    """Parse one YAML document; report faults of its syntax instead of raising them."""
-    text = decoded(data).removeprefix("\ufeff")
-    lines = tuple(_LINE_END.split(text))
-
-    def fault(line: int, column: int, message: str) -> None:
-        source = lines[line] if line < len(lines) else ""
-        report.error("not-yaml", Place(line + 1, column + 1, 1, source), f"not YAML: {message}")
-
-    root = None
-    strange = yaml.reader.Reader.NON_PRINTABLE.search(text)
-    if strange:
-        *before, start = _LINE_END.split(text[: strange.start()])
-        fault(len(before), len(start), "a character that YAML does not allow")
-        return Document(lines, None)
-    try:
-        # libyaml's composer recurses for every level, and too many levels kill the process.
-        if deepest := _too_deep(text):
-            fault(deepest.line, deepest.column, f"more than {_MOST_LEVELS} levels deep")
-        else:
-            root = yaml.compose(text, Loader=_LOADER)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        words = ", ".join(filter(None, (error.context, error.problem)))
-        hint = f"; {_NEEDS_QUOTES}" if "alias" in words or "anchor" in words else ""
-        fault(mark.line if mark else 0, mark.column if mark else 0, f"{shortened(words)}{hint}")
-    except yaml.YAMLError as error:
-        fault(0, 0, shortened(str(error)))
-    return Document(lines, root)
-
-
-def _too_deep(text: str) -> Any:
-    """Return the place where a document is deeper than any valid one."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _MOST_LEVELS:
-                return event.start_mark
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-    return None
-
-
-class Reader:
-    """Reader of a document's nodes, which reports their faults."""
-
-    def __init__(self, document: Document, report: Report) -> None:
-        self.faults = 0
-        """How many it has reported."""
-        self._document = document
-        self._report = report
-
-    def error(self, code: str, node: Node, message: str) -> None:
-        self.faults += 1
-        self._report.error(code, self._document.place(node), message)
-
-    def place(self, node: Node) -> Place:
-        return self._document.place(node)
-
     def mapping(self, node: Node, example: str) -> Iterator[tuple[str, ScalarNode, Node]]:
-        """Yield key, key's node and value's node of a mapping."""
         if not isinstance(node, MappingNode):
             self.error("wrong-kind", node, f"expected keys such as {example}")
             return
@@ -198,6 +173,19 @@ class Reader:
         except (yaml.YAMLError, ValueError):
             self.error("not-yaml", node, "a value that YAML cannot make sense of")
             return None
+
+
+def _too_deep(text: str) -> Any:
+    """Return the place where a document is deeper than any valid one."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MOST_LEVELS:
+                return event.start_mark
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return None
 
 
 def _keys_below(node: Node) -> Iterator[Node]:

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from mqdlq.controls import Keys
 from mqdlq.controls.evidence import Evidence
-from mqdlq.controls.limits.windows import is_cron
+from mqdlq.controls.limits import is_cron
 
 TASK_RETRIES: Final = 3
 """How often Airflow runs a task again after a transient fault, unless the handler says otherwise.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,20 +35,6 @@ QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9._/%]{1,48}")
 _TEMPLATES: Final = Path(__file__).with_name("starter")
 
 
-@dataclass(frozen=True, slots=True)
-class Starter:
-    """The facts that the first files of a handler state.
-
-    `queue` is the handled queue if it is not the queue manager's dead-letter queue;
-    `retry_interval` is RETRYINT, in seconds.
-    """
-
-    handler: str
-    connection: AirflowConnection
-    queue: str = ""
-    retry_interval: int = 60
-
-
 def name_for(queue_manager: str) -> str:
     """Return the name of a handler for a queue manager, such as `pay_qm1` for PAY.QM1."""
     return re.sub(r"\W", "_", queue_manager.lower(), flags=re.ASCII)
@@ -73,39 +58,46 @@ def compose_file(directory: Path) -> Path | None:
     return next((file for name in COMPOSE_FILES if (file := directory / name).is_file()), None)
 
 
-def starter_files(starter: Starter, directory: Path) -> dict[Path, str]:
+def starter_files(
+    directory: Path,
+    handler: str,
+    connection: AirflowConnection,
+    queue: str = "",
+    retry_interval: int = 60,
+) -> dict[Path, str]:
     """Return the texts of the files by their paths in `directory`; nothing is written.
 
-    If the directory has a compose file, the override is for its Airflow services. Raises
-    HandlerError for an invalid name, and for a compose file that cannot be read.
+    `queue` is the handled queue if it is not the queue manager's dead-letter queue, and
+    `retry_interval` RETRYINT, in seconds. If the directory has a compose file, the override is for
+    its Airflow services. Raises HandlerError for an invalid name, and for a compose file that
+    cannot be read.
     """
-    if fault := name_fault(starter.handler):
-        raise HandlerError("MQDLQ-320", f"{starter.handler!r}: {fault}; give --handler")
-    if starter.queue and not QUEUE_NAME.fullmatch(starter.queue):
+    if fault := name_fault(handler):
+        raise HandlerError("MQDLQ-320", f"{handler!r}: {fault}; give --handler")
+    if queue and not QUEUE_NAME.fullmatch(queue):
         raise HandlerError(
             "MQDLQ-324",
-            f"{starter.queue!r} is not the name of a queue; use up to 48 letters, digits and"
-            " . _ / %",
+            f"{queue!r} is not the name of a queue; use up to 48 letters, digits and . _ / %",
         )
     base = compose_file(directory)
-    document = yaml.safe_dump(starter.connection.document(), sort_keys=False)
+    document = yaml.safe_dump(connection.document(), sort_keys=False)
     facts = {
-        "handler": starter.handler,
-        "connection": starter.connection.conn_id,
-        "queue": starter.queue,
+        "handler": handler,
+        "connection": connection.conn_id,
+        "queue": queue,
         "state": STATE,
-        "retry_interval": starter.retry_interval,
-        "add": add_command(starter.connection),
+        "retry_interval": retry_interval,
+        "add": add_command(connection),
         "document": "".join(f"  {line}\n" for line in document.splitlines()).rstrip("\n"),
         "base": base.name if base else "docker-compose.yaml",
         "services": _airflow_services(base) if base else AIRFLOW_SERVICES,
     }
     templates = {
-        directory / HANDLERS / f"{starter.handler}.yaml": "handler.yaml.j2",
-        directory / HANDLERS / f"{starter.handler}.rules": "table.rules.j2",
+        directory / HANDLERS / f"{handler}.yaml": "handler.yaml.j2",
+        directory / HANDLERS / f"{handler}.rules": "table.rules.j2",
         directory / DAG_FILE: "mq_dlq.py.j2",
         directory / ".airflowignore": "airflowignore.j2",
-        directory / f"{starter.handler}.connections.yaml": "connections.yaml.j2",
+        directory / f"{handler}.connections.yaml": "connections.yaml.j2",
         directory / COMPOSE_FILE: "docker-compose.mqdlq.yaml.j2",
     }
     loaded = Environment(  # noqa: S701 (text files, no HTML)

@@ -26,7 +26,7 @@ from dataclasses import replace
 from itertools import chain, islice, product
 from typing import Final, get_args
 
-from mqdlq.handlers.documents import Document, Node, Reader, ScalarNode, SequenceNode, read_document
+from mqdlq.handlers.documents import Document, Node, ScalarNode, SequenceNode
 from mqdlq.model import Action, QueueKind
 from mqdlq.rules import CheckResult, Diagnostic, Severity, WrittenRule
 from mqdlq.rules import check as check_table
@@ -102,72 +102,79 @@ def check(
     as a whole.
     """
     report = Report(source)
-    document = read_document(data, report)
+    document = Document(data, report)
     if document.root is None:
         if not report.has_errors:
             report.error("no-rule", Place(1, 1, 1, ""), "expected keys such as 'table:'")
         return CheckResult(None, report.diagnostics())
-    reader = Reader(document, report)
     nodes: dict[str, Node] = {}
-    for written, key, node in reader.mapping(document.root, "'table:'"):
+    for written, key, node in document.mapping(document.root, "'table:'"):
         if written.lower() in nodes:
-            reader.error("repeated-keyword", key, f"{shortened(written)} is repeated")
+            document.error("repeated-keyword", key, f"{shortened(written)} is repeated")
         nodes[written.lower()] = node
     if "table" in nodes:
-        levels = read_levels(nodes["lint"], reader) if "lint" in nodes else {}
-        kind = read_queue_kind(nodes["queue_kind"], reader) if "queue_kind" in nodes else queue_kind
-        return check_node(nodes["table"], document, report, levels, kind)
+        levels, kind = read_levels(nodes, document), read_queue_kind(nodes, document, queue_kind)
+        return check_node(nodes["table"], document, levels, kind)
     if not report.has_errors:
         where = nodes["rules"].value if isinstance(nodes.get("rules"), ScalarNode) else ""
         advice = f"; its rules stand in {shortened(where)}" if where else ""
-        reader.error("no-rule", document.root, f"the file has no key 'table'{advice}")
+        document.error("no-rule", document.root, f"the file has no key 'table'{advice}")
     return CheckResult(None, report.diagnostics())
 
 
-def read_levels(node: Node, reader: Reader) -> dict[str, Level]:
+def read_levels(nodes: Mapping[str, Node], document: Document) -> dict[str, Level]:
+    """Return the severities of the key `lint`, if a file has it."""
     levels: dict[str, Level] = {}
-    for code, (_, value) in reader.keyed(node, _CODES, "'no-catch-all: error'").items():
-        level = _LEVELS.get((reader.scalar(value) or "").lower())
-        if level:
-            levels[code] = level
-        else:
-            reader.error("invalid-value", value, f"{code} takes {listed(_LEVELS)}")
+    if "lint" in nodes:
+        keys = document.keyed(nodes["lint"], _CODES, "'no-catch-all: error'")
+        for code, (_, value) in keys.items():
+            if level := _LEVELS.get((document.scalar(value) or "").lower()):
+                levels[code] = level
+            else:
+                document.error("invalid-value", value, f"{code} takes {listed(_LEVELS)}")
     return levels
 
 
-def read_queue_kind(node: Node, reader: Reader) -> QueueKind:
-    written = reader.scalar(node)
+def read_queue_kind(
+    nodes: Mapping[str, Node], document: Document, default: QueueKind = QueueKind.DEAD_LETTER
+) -> QueueKind:
+    if "queue_kind" not in nodes:
+        return default
+    written = document.scalar(nodes["queue_kind"])
     kind = next((kind for kind in QueueKind if kind == written), None)
     if kind is None and written is not None:
-        reader.error("invalid-value", node, f"queue_kind takes {listed(QueueKind)}")
+        message = f"queue_kind takes {listed(QueueKind)}"
+        document.error("invalid-value", nodes["queue_kind"], message)
     return kind or QueueKind.DEAD_LETTER
 
 
 def check_node(
-    table: Node,
-    document: Document,
-    report: Report,
-    levels: Mapping[str, Level],
-    queue_kind: QueueKind,
+    table: Node, document: Document, levels: Mapping[str, Level], queue_kind: QueueKind
 ) -> CheckResult:
-    """Parse a table from its node; errors that `report` already has count too."""
-    entries = _Reading(table, Reader(document, report), queue_kind)
+    """Parse a table from its node; errors that the document already has count too."""
+    report, entries = document.report, _Reading(table, document, queue_kind)
     had_faults = report.has_errors
     text = "".join(f"{line}\n" for line in entries.lines)
     result = check_table(text, queue_kind=queue_kind, frozen=True)
     places = [document.place(node) for node in entries.nodes]
 
-    def place_of(found: Diagnostic) -> Place:
-        is_of_table = found.code in _OF_THE_TABLE
-        return document.place(table) if is_of_table else places[found.line - 1]
+    said: set[tuple[str, Place, str]] = set()
 
-    sayer = _UniqueReporter(report)
+    def say(found: Diagnostic, place: Place) -> None:
+        """Report a fault once for all rules from one list of alternatives."""
+        what = (found.code, place, found.message)
+        if what not in said:
+            said.add(what)
+            (report.error if found.severity is Severity.ERROR else report.warning)(*what)
+
     for diagnostic in promote(result.diagnostics, levels):
+        is_of_table = diagnostic.code in _OF_THE_TABLE
         follows = diagnostic.code in _MISSING and (
-            diagnostic.line in entries.damaged or (had_faults and diagnostic.code in _OF_THE_TABLE)
+            diagnostic.line in entries.damaged or (had_faults and is_of_table)
         )
         if diagnostic.code not in _LAYOUT and not follows:
-            sayer.say(diagnostic, place_of(diagnostic))
+            place = document.place(table) if is_of_table else places[diagnostic.line - 1]
+            say(diagnostic, place)
     if result.table is None or had_faults:
         return CheckResult(None, report.diagnostics())
     at = {rule.line: document.place(entries.starts[rule.line]) for rule in result.table.rules}
@@ -175,27 +182,11 @@ def check_node(
     found = replace(result.table, rules=rules)
     by_line = {place.line: place for place in at.values()}
     for doubt in promote(lint(found), levels):
-        sayer.say(doubt, by_line[doubt.line])
+        say(doubt, by_line[doubt.line])
     if report.has_errors:
         return CheckResult(None, report.diagnostics())
     written = tuple(WrittenRule(at[rule.line].line, rule.keywords) for rule in result.rules)
     return CheckResult(found, report.diagnostics(), result.control, written)
-
-
-class _UniqueReporter:
-    """Reporter that reports a fault once for all rules from one list of alternatives."""
-
-    def __init__(self, report: Report) -> None:
-        self._report = report
-        self._said: set[tuple[str, Place, str]] = set()
-
-    def say(self, diagnostic: Diagnostic, place: Place) -> None:
-        what = (diagnostic.code, place, diagnostic.message)
-        if what not in self._said:
-            self._said.add(what)
-            is_error = diagnostic.severity is Severity.ERROR
-            say = self._report.error if is_error else self._report.warning
-            say(diagnostic.code, place, diagnostic.message)
 
 
 class _Reading:
@@ -205,20 +196,20 @@ class _Reading:
     incomplete because of a reported fault.
     """
 
-    def __init__(self, table: Node, reader: Reader, queue_kind: QueueKind) -> None:
-        self._reader, self._parts = reader, _PARTS[queue_kind]
+    def __init__(self, table: Node, document: Document, queue_kind: QueueKind) -> None:
+        self._document, self._parts = document, _PARTS[queue_kind]
         self.lines, self.nodes = list[str](), list[Node]()
         self.starts: dict[int, Node] = {}
         self.damaged: set[int] = set()
         self._rules_left = MOST_RULES
         known = {"control": "control", "rules": "rules"}
-        parts = reader.keyed(table, known, "'control:' and 'rules:'")
+        parts = document.keyed(table, known, "'control:' and 'rules:'")
         if "control" in parts:
             _, control = parts["control"]
-            keys = reader.keyed(control, _CONTROL, "'input_q:' or 'retryint:'")
+            keys = document.keyed(control, _CONTROL, "'input_q:' or 'retryint:'")
             self._add(control, self._settings(keys), is_damaged=False)
         if "rules" in parts:
-            for rule in reader.items(parts["rules"][1], "rules"):
+            for rule in document.items(parts["rules"][1], "rules"):
                 self._rule(rule)
 
     def _add(self, entry: Node, parameters: Iterable[_Parameter], *, is_damaged: bool) -> None:
@@ -233,33 +224,33 @@ class _Reading:
             self.lines[-1] = self.lines[-1].removesuffix(" +")
 
     def _rule(self, rule: Node) -> None:
-        faults = self._reader.faults
-        keys = self._reader.keyed(
+        faults = self._document.faults
+        keys = self._document.keyed(
             rule, _ACTIONS, "'match:' and 'action:'", _UNDER_MATCH | _UNDER_EXTENSIONS
         )
         parts = [(part, keys.pop(part)[1]) for part in self._parts if part in keys]
         alternatives = [found for one in parts for found in self._alternatives(*one)]
         settings = list(self._settings(keys))
-        if "ACTION" not in keys and self._reader.faults == faults:
+        if "ACTION" not in keys and self._document.faults == faults:
             advice = listed(f"'action: {action}'" for action in Action)
-            self._reader.error("missing-action", rule, f"the rule has no action; add {advice}")
+            self._document.error("missing-action", rule, f"the rule has no action; add {advice}")
         rules = list(islice(product(*alternatives), self._rules_left + 1))
         if len(rules) > self._rules_left:
             message = f"with this rule and its alternatives there are more than {MOST_RULES} rules"
-            self._reader.error("too-many-rules", rule, message)
+            self._document.error("too-many-rules", rule, message)
             return
         self._rules_left -= len(rules)
-        is_damaged = self._reader.faults > faults
+        is_damaged = self._document.faults > faults
         for patterns in rules:
             self._add(rule, [*patterns, *settings], is_damaged=is_damaged)
 
     def _alternatives(self, part: str, node: Node) -> Iterator[list[_Parameter]]:
         """Yield the value or values of each keyword of `match` or `extensions`."""
-        keys = self._reader.keyed(node, *self._parts[part])
+        keys = self._document.keyed(node, *self._parts[part])
         for name, (key, given) in keys.items():
             values = given.value if isinstance(given, SequenceNode) else [given]
             if not values:
-                self._reader.error("empty-value", given, f"{name} has no value; leave it out")
+                self._document.error("empty-value", given, f"{name} has no value; leave it out")
             elif read := list(self._values(name, key, values)):
                 yield read
 
@@ -269,7 +260,7 @@ class _Reading:
 
     def _values(self, name: str, key: Node, nodes: Iterable[Node]) -> Iterator[_Parameter]:
         for node in nodes:
-            text = self._reader.scalar(node)
+            text = self._document.scalar(node)
             if text is not None:
                 # Words and symbolic names may be in any case, as in runmqdlq's syntax.
                 is_kept = KNOWN[name].takes_text or KNOWN[name].is_extension

@@ -12,7 +12,7 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 from mqdlq.airflow.operators.base import options_of
-from mqdlq.airflow.operators.report import start_follower
+from mqdlq.airflow.operators.stages import start_follower
 from mqdlq.airflow.params import SCHEMAS
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler

@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from mqdlq.airflow.operators.report import Report
-from mqdlq.airflow.operators.stages import Sense
+from mqdlq.airflow.operators.stages import Report, Sense
 
 DAG_RUN = "scheduled__2026-11-21T02:00:00+00:00"
 

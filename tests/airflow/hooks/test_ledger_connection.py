@@ -11,8 +11,8 @@ import pytest
 from airflow.sdk import Connection
 from sqlalchemy import make_url
 
+from mqdlq.airflow.dags.history import ExportOutcomes
 from mqdlq.airflow.hooks.connections import open_ledger, url_of
-from mqdlq.airflow.operators.history import ExportOutcomes
 from mqdlq.airflow.retries import is_transient
 from mqdlq.errors import ConnectionSettingsError, LedgerUnavailableError
 from tests.support.postgresql import server

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.airflow.operators.report import Report
+from mqdlq.airflow.operators.stages import Report
 from mqdlq.model import Verdict
 from mqdlq.reading.report.files import ReportFiles
 

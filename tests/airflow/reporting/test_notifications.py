@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mqdlq.airflow.notifications import notifier_class, notify
-from mqdlq.airflow.operators.report import Report
+from mqdlq.airflow.operators.stages import Report
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import Event

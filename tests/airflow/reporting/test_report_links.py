@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk import DAG
 
 from mqdlq.airflow.links import LINKS, airflow_address
-from mqdlq.airflow.operators.report import Report
+from mqdlq.airflow.operators.stages import Report
 
 RUN = "/mqdlq/dags/mq_dlq_demo/runs/demo-manual__2026-11-21T02-49-22"
 TI = SimpleNamespace(run_id="manual__2026-11-21T02:49:22+00:00")

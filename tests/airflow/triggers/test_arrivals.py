@@ -20,9 +20,9 @@ import embedded_mq
 from mqdlq.airflow.dags.handler_runs import schedule_of
 from mqdlq.airflow.hooks.ibmmq import forget_settings
 from mqdlq.airflow.triggers import arrival as arrival_trigger
-from mqdlq.airflow.triggers import pauses
+from mqdlq.airflow.triggers import waiting
 from mqdlq.airflow.triggers.arrival import ArrivalTrigger, Lookout
-from mqdlq.airflow.triggers.pauses import MOST_THREADS
+from mqdlq.airflow.triggers.waiting import MOST_THREADS
 from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import load_handler
 from mqdlq.mqi import inquiries
@@ -159,7 +159,7 @@ def test_a_silent_queue_manager_is_reported_and_does_not_delay_the_others(
         return connect(settings, **options)
 
     monkeypatch.setattr(inquiries, "connect", hang)
-    monkeypatch.setattr(pauses, "SILENT_S", 0.1)
+    monkeypatch.setattr(waiting, "SILENT_S", 0.1)
 
     async def look_at_both() -> QueueState:
         silent = [asyncio.ensure_future(Lookout("night").look(NOON)) for _ in range(40)]

@@ -19,7 +19,7 @@ from airflow.triggers.base import BaseTrigger
 
 import embedded_mq
 from mqdlq.airflow.hooks.ibmmq import forget_settings
-from mqdlq.airflow.triggers import pauses
+from mqdlq.airflow.triggers import waiting
 from mqdlq.airflow.triggers.waiting import RULES_CHANGED, AnswerTrigger, DepthTrigger, RetryTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi import inquiries
@@ -275,8 +275,8 @@ def _silence(queue_manager: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         return connect(settings)
 
     monkeypatch.setattr(inquiries, "connect", hang)
-    monkeypatch.setattr(pauses, "SILENT_S", 0.01)
-    monkeypatch.setattr(pauses, "LAST_S", 0.01)
+    monkeypatch.setattr(waiting, "SILENT_S", 0.01)
+    monkeypatch.setattr(waiting, "LAST_S", 0.01)
     yield
     over.set()
 

@@ -13,7 +13,7 @@ import pytest
 
 import embedded_mq
 from mqdlq.airflow.hooks.ibmmq import forget_settings
-from mqdlq.airflow.triggers.pauses import WakeUps
+from mqdlq.airflow.triggers.waiting import WakeUps
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.mqi.evidence import shared_event_watches
 from mqdlq.mqi.inquiries import shared_inquiry_pool

@@ -43,19 +43,23 @@ def keys(model: type[BaseModel], names: Collection[str] = ()) -> str:
 
 def _meanings(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstrings of a model's keys by name, as a handler's file has it."""
+    bases = [one for one in model.__mro__ if one is not BaseModel and issubclass(one, BaseModel)]
+    found = {name: text for one in bases for name, text in docstrings_below(one).items()}
+    return {model.model_fields[name].alias or name: text for name, text in found.items()}
+
+
+def docstrings_below(declared: type) -> dict[str, str]:
+    """Return the docstrings below the names that a class declares in its body."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(declared))).body[0]
+    assert isinstance(body, ast.ClassDef)
     found = {}
-    for one in model.__mro__:
-        if one is BaseModel or not issubclass(one, BaseModel):
-            continue
-        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for field, after in pairwise(body.body):
-            match field, after:
-                case (
-                    ast.AnnAssign(target=ast.Name(name)),
-                    ast.Expr(value=ast.Constant(value=str(text))),
-                ):
-                    found[model.model_fields[name].alias or name] = " ".join(text.split())
+    for name, after in pairwise(body.body):
+        match name, after:
+            case (
+                ast.AnnAssign(target=ast.Name(id)) | ast.Assign(targets=[ast.Name(id)]),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[id] = " ".join(text.split())
     return found
 
 

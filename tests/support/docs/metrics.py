@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from mqdlq.airflow.metrics import Metric
+from tests.support.docs.handler import docstrings_below
 from tests.support.docs.tables import table
 
 
 def metrics() -> str:
     """Return a table of the metrics."""
+    meanings = docstrings_below(Metric)
     rows = (
         (
             f"`{metric}`",
             f"`{metric.in_prometheus}`",
             f"{metric.kind}, {metric.unit}",
             ", ".join(f"`{label}`" for label in metric.labels),
-            metric.meaning,
+            meanings[metric.name],
         )
         for metric in Metric
     )

@@ -15,8 +15,7 @@ from typing import Final
 
 from mqdlq.airflow import params
 from mqdlq.controls.evidence import Evidence
-from mqdlq.controls.limits import DestinationLimits, Limits
-from mqdlq.controls.limits.windows import ClosedWindow
+from mqdlq.controls.limits import ClosedWindow, DestinationLimits, Limits
 from mqdlq.controls.loops import Loops
 from mqdlq.controls.ramp import Breaker, Ramp
 from mqdlq.controls.sequences import Sequences

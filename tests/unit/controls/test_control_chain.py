@@ -137,7 +137,7 @@ def test_a_message_that_is_held_at_the_end_is_not_attempted(
 
 
 def test_a_control_reads_notes_of_controls_that_are_asked_before_it() -> None:
-    names = [one.name for one in REGISTRY]
+    names = [one.__name__ for one in REGISTRY]
 
     assert len(set(names)) == len(names)
     for position, one in enumerate(REGISTRY):

@@ -16,7 +16,6 @@ from mqdlq.errors import HandlerError
 from mqdlq.handlers import check_handler, load_handler
 from mqdlq.handlers.starter_files import (
     AIRFLOW_SERVICES,
-    Starter,
     add_command,
     name_for,
     starter_files,
@@ -37,7 +36,7 @@ CONNECTION = AirflowConnection(
 
 def write(directory: Path, name: str = "orders", **given: Any) -> list[str]:
     """Write the files; return the names of the new ones."""
-    files = starter_files(Starter(name, CONNECTION, **given), directory)
+    files = starter_files(directory, name, CONNECTION, **given)
     return [path.relative_to(directory).as_posix() for path in write_new_files(files)]
 
 

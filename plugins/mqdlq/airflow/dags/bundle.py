@@ -55,7 +55,6 @@ class HandlerBundle(BaseDagBundle):
         super().initialize()
 
     def refresh(self) -> None:
-        """Write the DAG file if it is missing or differs."""
         file = self.path / "mq_dlq.py"
         if file.is_file() and file.read_text(encoding="utf-8") == self._text:
             return

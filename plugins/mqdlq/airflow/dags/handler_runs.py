@@ -32,8 +32,7 @@ from airflow.sdk import (
 
 from mqdlq.airflow.links import handler_page
 from mqdlq.airflow.operators.base import asset, result_of
-from mqdlq.airflow.operators.report import Report
-from mqdlq.airflow.operators.stages import POLL_S, Approve, Execute, Retry, Sense, Snapshot
+from mqdlq.airflow.operators.stages import POLL_S, Approve, Execute, Report, Retry, Sense, Snapshot
 from mqdlq.airflow.params import form
 from mqdlq.airflow.retries import RETRY_DELAY, RetryTransient
 from mqdlq.airflow.triggers.arrival import ArrivalTrigger
@@ -71,16 +70,12 @@ def page(handler: Handler, workflow: str, pool: str) -> str:
 # Choose the schedule of a handler's DAG: none, a timetable, or a watched asset.
 
 LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
+"""A DAG's `start_date` under @continuous.
 
-
-def start_of(handler: Handler) -> datetime | None:
-    """Return what Airflow takes as a DAG's `start_date`: any past one under @continuous, else none.
-
-    Without one the interval of the first continuous run begins and ends at one moment. The next
-    interval begins where the last has ended, so the second run would have the first one's logical
-    date, and Airflow would skip every later run: "run already exists; skipping dagrun creation".
-    """
-    return LONG_AGO if handler.is_continuous else None
+Without one the interval of the first continuous run begins and ends at one moment. The next
+interval begins where the last has ended, so the second run would have the first one's logical date,
+and Airflow would skip every later run: "run already exists; skipping dagrun creation".
+"""
 
 
 def schedule_of(handler: Handler, directory: Path | None = None) -> Any:
@@ -143,7 +138,7 @@ def build_handler_dag(handler: Handler, pool: str, directory: Path | None) -> DA
     with DAG(
         f"mq_dlq_{name}",
         schedule=schedule_of(handler, directory),
-        start_date=start_of(handler),
+        start_date=LONG_AGO if handler.is_continuous else None,
         catchup=False,
         max_active_runs=handler.runs_at_once,
         params={key: Param(**schema) for key, schema in form().items()},

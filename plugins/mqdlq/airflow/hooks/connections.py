@@ -45,7 +45,6 @@ def _opened(url: str) -> ledger.Ledger:
 
 
 def _url() -> str | None:
-    """Return the URL of the connection; None if the environment names the ledger."""
     if any(os.environ.get(name) for name in IN_ENVIRONMENT):
         return None
     try:
@@ -55,7 +54,6 @@ def _url() -> str | None:
 
 
 def url_of(connection: Connection) -> str:
-    """Return the database URL of a connection, with its extra as the query."""
     if connection.conn_type not in _TYPES:
         raise ConnectionSettingsError(
             "MQDLQ-201",

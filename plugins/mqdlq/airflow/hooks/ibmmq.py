@@ -39,7 +39,6 @@ class MqHook(BaseHook):
         self.conn_id = conn_id
 
     def settings(self) -> ConnectionSettings:
-        """Return the settings the connection describes; raises ConnectionSettingsError."""
         return settings_of(self.get_connection(self.conn_id))
 
     def get_conn(self) -> QueueManager:
@@ -83,7 +82,6 @@ def forget_settings(conn_id: str) -> None:
 
 
 def settings_of(connection: Connection) -> ConnectionSettings:
-    """Return the settings of an Airflow connection; raises ConnectionSettingsError."""
     return AirflowConnection(
         connection.conn_id,
         str(connection.conn_type),

@@ -68,10 +68,7 @@ def in_the_foreground() -> bool:
 
 
 def result_of(ti: Any, task_id: str) -> dict[str, Any]:
-    """Return the result of an earlier task; raise ExecutionError if it has none.
-
-    A task that is marked as success by hand has run nothing. `ti` is the task instance that asks.
-    """
+    """Return the result of an earlier task, asked by a task instance; raises ExecutionError."""
     left: dict[str, Any] | None = ti.xcom_pull(task_ids=task_id)
     if left is None:
         raise ExecutionError(
@@ -115,7 +112,6 @@ class HandlerTask(BaseOperator):
         self.handler, self.directory = handler, directory
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Have each `execute` leave word of its failure."""
         super().__init_subclass__(**kwargs)
         if "execute" not in vars(cls):
             return
@@ -135,13 +131,11 @@ class HandlerTask(BaseOperator):
             return super().resume_execution(next_method, next_kwargs, context)
 
     def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
-        """Render the templates, which may ask for results of earlier tasks."""
         with self.leaving_word(context):
             super().render_template_fields(context, jinja_env)
 
     @contextmanager
     def leaving_word(self, context: Context) -> Iterator[None]:
-        """Leave why the block failed, if it fails."""
         try:
             yield
         except (DownstreamTasksSkipped, AirflowSkipException):
@@ -156,7 +150,6 @@ class HandlerTask(BaseOperator):
         return describe(self.task_id, error)
 
     def names(self, context: Context) -> tuple[str, str]:
-        """Return the handler, and the id under which the ledger knows this DAG run."""
         return self.handler, self.run_id(context)
 
     def run_id(self, context: Context) -> str:
@@ -197,7 +190,6 @@ class Stage(HandlerTask):
     """
 
     def configuration(self) -> Handler:
-        """Read the handler's file; raises HandlerError."""
         return load_handler(self.handler, self.directory)
 
     def window(self, context: Context) -> BackfillWindow | None:
@@ -286,18 +278,11 @@ def options_of(context: Context, handler: Handler) -> RunOptions:
         dag_run_id=dag_run.run_id,
         run_type=run_type,
         started_by=started_by(context),
-        started_by_user=starting_user(context),
+        # An answer to an approval has the user's name in the same form.
+        started_by_user="" if in_the_foreground() else dag_run.triggering_user_name or "",
         why=(asked.get("why") or "").strip(),
         follows=follows,
     )
-
-
-def starting_user(context: Context) -> str:
-    """Return the name of the user who started the run as Airflow has it, "" without one.
-
-    The answer to an approval has the user's name in the same form.
-    """
-    return "" if in_the_foreground() else context["dag_run"].triggering_user_name or ""
 
 
 def started_by(context: Context) -> str:

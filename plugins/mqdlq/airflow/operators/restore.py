@@ -24,7 +24,6 @@ report_text = logging.getLogger("mqdlq.reading.report")
 
 
 def task_id_of(handler: str) -> str:
-    """Return the id of the task that restores a handler's messages: it takes that one's pool."""
     return f"restore_{handler}"
 
 
@@ -45,7 +44,6 @@ class Select(HandlerTask, BaseBranchOperator):
         return str(context["params"].get("handler") or ""), restoration_id(context)
 
     def choose_branch(self, context: Context) -> str:
-        """Record the restoration; return the id of the task that continues."""
         from mqdlq.stages.older_ledger import require_newest_ledger  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
         from mqdlq.stages.restore.restoration import announce  # noqa: PLC0415 (the same)
         from mqdlq.stages.restore.selection import begin_restoration  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)

@@ -1,25 +1,33 @@
-"""The tasks of a handler's run, in their order; `operators.report` has the last one."""
+"""The tasks of a handler's run, in their order."""
 
 from __future__ import annotations
 
+import json
+import logging
 import time
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseHook, Context, TaskInstanceState
-from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, TaskAwaitingInput
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import TriggerDagRun
 from airflow.sdk.execution_time.hitl import HITLUser, upsert_hitl_detail
 
 from mqdlq import directories
 from mqdlq.airflow.hooks.connections import open_ledger
-from mqdlq.airflow.links import airflow_address
-from mqdlq.airflow.metrics import emit_approvals, emit_depth
+from mqdlq.airflow.links import LINKS, airflow_address
+from mqdlq.airflow.listeners import XCOM_KEY
+from mqdlq.airflow.metrics import emit, emit_approvals, emit_depth, emit_start_failure
 from mqdlq.airflow.notifications import notify
 from mqdlq.airflow.operators.base import (
     APPROVE,
     DEFER_FROM_S,
+    FAILURE,
     Stage,
     in_the_foreground,
     options_of,
@@ -31,26 +39,20 @@ from mqdlq.airflow.operators.base import (
 from mqdlq.airflow.pools import shared_without_a_pool
 from mqdlq.airflow.triggers.waiting import RULES_CHANGED, AnswerTrigger, DepthTrigger, RetryTrigger
 from mqdlq.errors import MqDlqError, QueueManagerError
-from mqdlq.ledger.tables import Look
-from mqdlq.reading.alerts import build_approval_alert
+from mqdlq.failures import Failure
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.tables import Look, Run
+from mqdlq.model import Verdict
+from mqdlq.reading import alerts
 from mqdlq.reading.page_paths import Paths
-from mqdlq.stages.sense.inspect_queue import (
-    FAILURE_DELAY,
-    Decision,
-    SenseResources,
-    WaitForMessages,
-    WaitForQueueManager,
-    delay_failure,
-    inspect_queue,
-)
+from mqdlq.stages.sense import inspect_queue as sensing
+from mqdlq.stages.sense.start_run import follower_of, must_be_followed
 from mqdlq.words import outcomes_in_words
 
 if TYPE_CHECKING:
-    from mqdlq.ledger import Ledger
-    from mqdlq.ledger.tables import Run
+    from mqdlq.reading.report.files import ReportFiles
     from mqdlq.stages.approve import PlanReview
     from mqdlq.stages.execute import Execution, PassResult
-    from mqdlq.stages.snapshot.capture import PayloadKey
 
 
 POLL_S = 10  # not less than DEFER_FROM_S, or a message could resume the task too soon
@@ -71,12 +73,9 @@ class Sense(Stage):
     @continuous it looks once more a minute after an error before it fails, and a run after a failed
     run starts its work at least a minute after the failed run started its work.
 
-    A run reads the rules for good when it stops waiting. If the rules change during the wait, the
-    task reads them again and waits until the same time.
-
-    The run of a backfill looks for the snapshots of its interval instead.
-
-    A repeated task finds the recorded run with its rules, and looks again.
+    The rules are read for good when the wait ends; if they change meanwhile, the task reads them
+    again and waits until the same time. The run of a backfill looks for the snapshots of its
+    interval instead. A repeated task finds the recorded run with its rules, and looks again.
     """
 
     def execute(self, context: Context) -> None:
@@ -86,16 +85,15 @@ class Sense(Stage):
         except MqDlqError as error:
             if in_the_foreground():
                 raise
-            pause = delay_failure(error, self.configuration(), utc_now())
+            pause = sensing.delay_failure(error, self.configuration(), utc_now())
             progress.warning(
                 "%s; the run looks once more in %s, then it fails [MQDLQ-133]",
                 error.text,
-                FAILURE_DELAY,
+                sensing.FAILURE_DELAY,
             )
             self._take(pause)
 
     def look_once_more(self, context: Context, event: dict[str, Any]) -> None:
-        """Look again at files and queue; a remaining fault fails the run."""
         del event
         self._look(context)
 
@@ -130,8 +128,8 @@ class Sense(Stage):
 
         with open_ledger() as ledger:
             self._take(
-                inspect_queue(
-                    SenseResources(
+                sensing.inspect_queue(
+                    sensing.SenseResources(
                         handler=handler,
                         options=options_of(context, handler),
                         window=self.window(context),
@@ -154,16 +152,16 @@ class Sense(Stage):
                 )
             )
 
-    def _take(self, step: Decision) -> None:
+    def _take(self, step: sensing.Decision) -> None:
         match step:
             case Look(is_work=False):
                 self.skip_what_follows()
             case QueueManagerError():
                 raise AirflowFailException(str(step)) from step
-            case WaitForMessages():
+            case sensing.WaitForMessages():
                 trigger = DepthTrigger(wait=asdict(step), poll_s=POLL_S, directory=self.directory)
                 self.defer(trigger=trigger, method_name="resume")
-            case WaitForQueueManager():
+            case sensing.WaitForQueueManager():
                 answer = AnswerTrigger(wait=asdict(step), poll_s=POLL_S)
                 self.defer(trigger=answer, method_name="look_again")
             case datetime():
@@ -184,12 +182,14 @@ class Snapshot(Stage):
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.backfill import merge_window  # noqa: PLC0415
-        from mqdlq.stages.snapshot.capture import SnapshotOptions  # noqa: PLC0415
+        from mqdlq.stages.snapshot.capture import SnapshotOptions, read_current_key  # noqa: PLC0415
         from mqdlq.stages.snapshot.taking import locate_snapshot, snapshot_queue  # noqa: PLC0415
 
-        handler, params = self.configuration(), context["params"]
-        key = _payload_key(handler.payload_key) if handler.payload_key else None
-        window = self.window(context)
+        handler, params, window = self.configuration(), context["params"], self.window(context)
+        key = None
+        if conn_id := handler.payload_key:
+            with_key = BaseHook.get_connection(conn_id)
+            key = read_current_key(conn_id, with_key.password, with_key.extra_dejson)
         with self.execution(context) as execution:
             if window is not None:
                 manifest = merge_window(execution, window, apply=params["apply"])
@@ -203,13 +203,6 @@ class Snapshot(Stage):
             facts = {"snapshot_id": manifest.snapshot_id, "messages": manifest.messages}
             tell(context, self.handler, "snapshot", **facts)
         return locate_snapshot(manifest, directories.lake())
-
-
-def _payload_key(conn_id: str) -> PayloadKey:
-    from mqdlq.stages.snapshot.capture import read_current_key  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
-
-    connection = BaseHook.get_connection(conn_id)
-    return read_current_key(conn_id, connection.password, connection.extra_dejson)
 
 
 APPROVED: Final = "Approve"
@@ -238,14 +231,11 @@ class Approve(Stage):
     recorded in the audit, and the question stays open. Touches the ledger and the lake, not MQ.
 
     In a backfill without `apply` it reports what today's rules would do otherwise, and the
-    execution is skipped.
-
-    Run twice, it finds the plan this run has accepted, and the answer if there is one; nobody is
-    notified of the same question twice.
+    execution is skipped. Run twice, it finds the plan this run has accepted, and the answer if
+    there is one; nobody is notified of the same question twice.
     """
 
     def execute(self, context: Context) -> str:
-        """Accept the plan, or ask; returns the plan's id."""
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages import approve  # noqa: PLC0415
         from mqdlq.stages.backfill import report_differences  # noqa: PLC0415
@@ -318,7 +308,7 @@ class Approve(Stage):
             assigned_users=[HITLUser(id=one, name=one) for one in handler.approvers],
         )
         if not store.get(f"notified-{run.run_id}"):
-            notify(handler, [build_approval_alert(run, asked)], context, run.run_id)
+            notify(handler, [alerts.build_approval_alert(run, asked)], context, run.run_id)
             store.set(f"notified-{run.run_id}", value=True)
         who = " or ".join(handler.approvers) or "a person"
         progress.info("waiting for %s to approve or reject this in Airflow within %s", who, within)
@@ -336,7 +326,7 @@ class Execute(Stage):
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Make the pass; return the number of pending messages and the time of the next pass."""
+        """Make the pass; return how many messages are pending, and when the next pass is due."""
         from mqdlq.stages.execute import make_pass  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         with self.execution(context) as execution:
@@ -362,11 +352,9 @@ class Retry(Stage):
     """
 
     def execute(self, context: Context) -> dict[str, int]:
-        """Start from the result of the first pass."""
         return self._passes(context, result_of(context["ti"], "execute"))
 
     def resume(self, context: Context, event: dict[str, Any]) -> dict[str, int]:
-        """Continue from the state that the trigger carried."""
         return self._passes(context, event)
 
     def _passes(self, context: Context, left: dict[str, Any]) -> dict[str, int]:
@@ -382,17 +370,16 @@ class Retry(Stage):
 
     def _wait(self, execution: Execution, left: dict[str, Any]) -> bool:
         """Wait for the next pass, in place or deferred; return whether it follows."""
-        # imports Arrow, which DAG parsing must not.
-        from mqdlq.stages.execute.passes import find_reason_not_to_wait  # noqa: PLC0415
+        from mqdlq.stages.execute.passes import find_reason_not_to_wait  # noqa: PLC0415 (Arrow)
 
-        moment = _due_at(left)
+        moment, pending, run = _due_at(left), left["pending"], execution.run
         if moment is None:
             return False
-        handler, pending = self.configuration(), left["pending"]
-        if why := find_reason_not_to_wait(
-            execution.run, handler, execution.ledger, pending, moment
-        ):
-            progress.info("%s", why)
+        found = find_reason_not_to_wait(
+            run, self.configuration(), execution.ledger, pending, moment
+        )
+        if found:
+            progress.info("%s", found)
             return False
         seconds = max(0.0, (moment - utc_now()).total_seconds())
         if seconds:
@@ -404,6 +391,173 @@ class Retry(Stage):
 
 
 def _due_at(left: dict[str, Any]) -> datetime | None:
-    """Return when the next pass is due by the state that the trigger carries, None if none is."""
     moment = left["next_pass_at"]
     return datetime.fromisoformat(moment) if moment else None
+
+
+report_text = logging.getLogger("mqdlq.reading.report")
+"""The report as text, then the path of its page; `mqdlq run` ends with them."""
+
+
+class Report(Stage):
+    """Write the report of a run, and fail if the run did: it is the run's last task.
+
+    With `attention: fail` in the handler it also fails if messages need attention. The words of the
+    run's note are in an XCom; the plugin's listener writes the note when the run ends.
+
+    Reads ledger and lake and touches no MQ; at last it removes snapshots that the handler does not
+    keep (`keep_snapshots`, `keep_snapshots_for`). If WAIT continues after a run that acted, it
+    starts the run that waits for further messages. Needs trigger rule `all_done`, so that a run
+    that failed is reported too; a run that sense found to be without work skips it. Emits metrics,
+    and calls the handler's notifiers for what a person should know.
+
+    Where ledger, lake or reports cannot be used, it says what Airflow knows: why each task failed,
+    itself among them. That goes to the log, the run's note and, at its last attempt, the notifiers.
+
+    Run twice, it writes the report again over the first one, starts no second run, and tells nobody
+    twice, unless the ledger cannot be used.
+    """
+
+    operator_extra_links = LINKS
+    reported_run_id = ""
+    """The run's id in the ledger, for the links; "" before the task runs."""
+
+    def execute(self, context: Context) -> dict[str, str]:
+        states = self._states(context)
+        failures = self._failures(context, states)
+        try:
+            files = self._write(context, states, failures)
+        except Exception as error:
+            self._say_what_is_known(context, states, failures, error)
+            raise
+        report_text.info("%s", files.text)
+        report_text.info("HTML report: %s", files.html_path)
+        context["ti"].xcom_push(key=XCOM_KEY, value=dict(files.note))
+        # The report of a failed run stands, also if the same fault prevents pruning.
+        with suppress(MqDlqError, OSError) if files.failed else nullcontext():
+            self._prune()
+        if why := self.failure_of(files):
+            raise AirflowFailException(why)
+        places = {"html": str(files.html_path), "json": str(files.json_path)}
+        run_id, verdict = self.reported_run_id, str(files.verdict)
+        tell(context, self.handler, "report", run_id=run_id, verdict=verdict, **places)
+        return places
+
+    def _write(
+        self, context: Context, states: Mapping[str, str], failures: Sequence[Failure]
+    ) -> ReportFiles:
+        from mqdlq.reading.report.files import write_report  # noqa: PLC0415 (templates: not at parse time)
+
+        run_id = self.reported_run_id = self.run_id(context)
+        with open_ledger() as ledger:
+            run = ledger.runs.get(run_id)
+            files = write_report(
+                run_id,
+                ledger=ledger,
+                lake_root=directories.lake_location(),
+                stages=states,
+                clock=utc_now,
+                airflow=airflow_address(),
+                failures=failures,
+            )
+            if run is not None:
+                self._conclude(run, files, context, ledger)
+                follows, handler = bool(context["params"].get("follows")), self.configuration()
+                if not files.failed and must_be_followed(
+                    run, handler, follows=follows, ledger=ledger, now=utc_now()
+                ):
+                    start_follower(context)
+            elif files.failed:
+                handler = self.configuration()
+                send = partial(notify, handler, context=context, run_id=run_id)
+                of = (handler.name, run_id, files.short)
+                alerts.send_start_failure(*of, send, ledger=ledger, now=utc_now())
+                emit_start_failure(handler.name)
+        return files
+
+    def _states(self, context: Context) -> dict[str, str]:
+        dag_run_id = context["dag_run"].run_id
+        earlier = sorted(self.get_flat_relative_ids(upstream=True))
+        states: dict[str, dict[str, str]] = context["ti"].get_task_states(
+            dag_id=self.dag_id, task_ids=earlier, run_ids=[dag_run_id]
+        )
+        return states[dag_run_id]
+
+    def _failures(self, context: Context, states: Mapping[str, str]) -> list[Failure]:
+        failed = [task for task, state in states.items() if state == "failed"]
+        words = [context["ti"].xcom_pull(task_ids=task, key=FAILURE) for task in failed]
+        return [Failure(**word) for word in words if word is not None]
+
+    def _say_what_is_known(
+        self,
+        context: Context,
+        states: Mapping[str, str],
+        failures: Sequence[Failure],
+        error: Exception,
+    ) -> None:
+        from mqdlq.reading.report.files import describe_unreported  # noqa: PLC0415 (templates: not at parse time)
+
+        text, note = describe_unreported(states, [*failures, self.describe_failure(error)])
+        report_text.info("%s", text)
+        context["ti"].xcom_push(key=XCOM_KEY, value=dict(note))
+        ti = context["ti"]
+        policy: Any = self.retry_policy
+        if policy is None or policy.reason_to_fail(error, ti.try_number, ti.max_tries):
+            alert = alerts.unreported_alert(self.handler, text)
+            notify(self.configuration(), [alert], context, self.reported_run_id)
+
+    def failure_of(self, files: ReportFiles) -> str:
+        """Return why this task fails after its report, "" if it succeeds."""
+        if files.failed:
+            return files.why
+        is_fault = files.verdict is Verdict.ATTENTION and self.configuration().attention == "fail"
+        return files.headline if is_fault else ""
+
+    def _prune(self) -> None:
+        """Remove the snapshots that the run has outdated, after people know of the run."""
+        from mqdlq.stages.retention import prune_for_handler  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+
+        with open_ledger() as ledger:
+            if (run := ledger.runs.get(self.reported_run_id)) is not None:
+                handler, now, root = self.configuration(), utc_now(), directories.lake()
+                prune_for_handler(run, handler, root, ledger=ledger, now=now, log=progress)
+
+    def _conclude(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
+        handler, now = self.configuration(), utc_now()
+        send = partial(notify, handler, context=context, run_id=run.run_id)
+        files = replace(
+            files, oldest_left=ledger.accounts.oldest_that_stays(run, files.oldest_left)
+        )
+        alerts.send(run, files, handler.alerts, send, ledger=ledger, now=now)
+        emit(run, files, handler, ledger=ledger, now=now)
+
+
+KEPT: Final = ("rules", "input_q", "input_q_mgr", "wait", "why")
+"""The parameters that a follower has from the run that it follows."""
+
+following = logging.getLogger("mqdlq.following")
+"""The parameters of the next run as JSON; `mqdlq run` starts it."""
+
+
+def start_follower(context: Context) -> None:
+    """Start the run that follows this DAG run; a second call starts nothing.
+
+    In the foreground nobody would run it: `mqdlq run` does. If Airflow refuses, the messages wait
+    for the next run of the schedule.
+    """
+    dag_run = context["dag_run"]
+    conf = {key: value for key, value in (dag_run.conf or {}).items() if key in KEPT}
+    conf["follows"] = dag_run.run_id
+    if in_the_foreground():
+        following.info("%s", json.dumps(conf))
+        return
+    run_id = follower_of(dag_run.run_id)
+    asked = TriggerDagRun(dag_id=dag_run.dag_id, run_id=run_id, conf=conf)
+    try:
+        task_runner.SUPERVISOR_COMMS.send(asked)
+    except AirflowRuntimeError as error:
+        progress.warning(
+            "%s, which would wait for messages, did not start: %s [MQDLQ-192]", run_id, error
+        )
+    else:
+        progress.info("%s waits for messages that arrive after this run", run_id)

@@ -23,7 +23,6 @@ class Submit(HandlerTask, SparkSubmitOperator):
     _failure: Failure | None = None
 
     def execute(self, context: Context) -> None:
-        """Submit it, and wait for its end; raises AirflowException if it fails."""
         with TemporaryDirectory(prefix="mqdlq-") as directory:
             file = Path(directory) / f"{self.task_id}.json"
             self.application_args = [*(self.application_args or []), "--failure", str(file)]

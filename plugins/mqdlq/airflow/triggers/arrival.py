@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,13 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from mqdlq.airflow.hooks.connections import shared_ledger
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.pauses import WakeUps, answer_of, serialized, shared_threads
-from mqdlq.airflow.triggers.waiting import LONGEST_BACK_OFF_S
+from mqdlq.airflow.triggers.waiting import (
+    LONGEST_BACK_OFF_S,
+    WakeUps,
+    answer_of,
+    serialized,
+    shared_threads,
+)
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Run
@@ -115,48 +120,43 @@ class Lookout:
         self._name = handler
         self._directory = Path(directory) if directory else None
         self._stamp: FileStamps = ()
-        self._kept: _Kept | None = None
+        self._kept: tuple[Handler, Run, ConnectionSettings, Ledger] | None = None
 
     async def look(self, now: datetime) -> QueueState:
-        """Inquire; raises what reading the handler, connecting or the ledger raise."""
-        if self._kept is None or await self._read(self._has_changed):
+        if self._kept is None or await self._read(partial(self._has_changed, self._kept[0])):
             self._kept = await self._prepare(now)
-        kept = self._kept
-        place = (kept.run.queue_manager, kept.run.queue)
-        last_account = partial(kept.ledger.accounts.last, *place)
+        handler, run, settings, ledger = self._kept
         try:
             return await find_work_for_next_run(
-                kept.run,
-                kept.handler,
-                partial(self._ask, kept.settings, lambda asked: asked.depth(kept.run.queue)),
-                partial(self._read, last_account),
+                run,
+                handler,
+                partial(self._ask, settings, lambda asked: asked.depth(run.queue)),
+                partial(self._read, partial(ledger.accounts.last, run.queue_manager, run.queue)),
                 now,
             )
         except BaseException:
             self._kept = None  # password, queue or ledger may be another by the next look
-            forget_settings(kept.handler.connection)
+            forget_settings(handler.connection)
             raise
 
     def listen(self, wake_ups: WakeUps) -> None:
         if self._kept is not None:
-            kept = self._kept
-            event_queue = kept.handler.evidence.depth_events or ""
-            wake_ups.listen(kept.settings, event_queue, kept.run.queue)
+            handler, run, settings, _ = self._kept
+            wake_ups.listen(settings, handler.evidence.depth_events or "", run.queue)
 
-    async def _prepare(self, now: datetime) -> _Kept:
+    async def _prepare(self, now: datetime) -> tuple[Handler, Run, ConnectionSettings, Ledger]:
         handler, settings, named, ledger = await self._read(partial(self._read_handler, now))
         queue = await self._ask(settings, partial(find_queue, named=named))
         run = await self._read(partial(build_scheduled_run, handler, settings, queue, now))
-        return _Kept(handler, run, settings, ledger)
+        return handler, run, settings, ledger
 
-    def _has_changed(self) -> bool:
-        return self._kept is None or stamp_files(find_rule_files(self._kept.handler)) != self._stamp
+    def _has_changed(self, handler: Handler) -> bool:
+        return stamp_files(find_rule_files(handler)) != self._stamp
 
     def _read_handler(self, now: datetime) -> tuple[Handler, ConnectionSettings, str, Ledger]:
         handler = load_handler(self._name, self._directory)
-        self._stamp = stamp_files(
-            find_rule_files(handler)
-        )  # before the reading: a change is seen next time
+        # Before the reading: a change is seen next time.
+        self._stamp = stamp_files(find_rule_files(handler))
         settings, named = find_scheduled_queue(handler, shared_settings(handler.connection, now))
         return handler, settings, named, shared_ledger()
 
@@ -169,11 +169,3 @@ class Lookout:
     ) -> Answer:
         asked = shared_inquiry_pool().ask(settings, question)
         return await answer_of(asked, f"handler {self._name}: its queue", log)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    handler: Handler
-    run: Run
-    settings: ConnectionSettings
-    ledger: Ledger

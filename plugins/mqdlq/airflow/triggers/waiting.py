@@ -1,30 +1,174 @@
-"""The waits of a task: until a moment, for a queue manager, or for a depth that is news."""
+"""The waits of a task: until a moment, for a queue manager, or for a depth that is news.
+
+All triggers of a process share a few threads for what blocks. A queue manager that hangs, or a
+client that reconnects by itself, may keep a call for half an hour: no trigger waits for another's.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import closing, suppress
+from contextvars import Context, copy_context
 from dataclasses import asdict
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, ClassVar, Final, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.pauses import WakeUps, has_answered, serialized, shared_threads
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
+from mqdlq.mqi.evidence import shared_event_watches
 from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.stages.sense.inspect_queue import WaitForMessages, WaitForQueueManager
 from mqdlq.stages.sense.start_run import select_queue_manager
 from mqdlq.stages.sense.work_detection import RulesWatch
+
+SILENT_S: Final = 60.0
+"""The time after which the log reports, and repeats, that there is no answer."""
+LAST_S: Final = 10.0
+"""How long the last look, at the end of a wait, may take."""
+MOST_THREADS: Final = 4
+SHORTEST_S: Final = 1.0
+"""The time between two looks, however many events come."""
+LONGEST_BACK_OFF_S: Final = 300.0
+RULES_CHANGED: Final = "rules_changed"
+"""Why a run is woken whose rules are no longer those it has read."""
+
+Answer = TypeVar("Answer")
+
+log = logging.getLogger(__name__)
+
+
+def serialized(trigger: BaseTrigger, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    return f"{type(trigger).__module__}.{type(trigger).__qualname__}", arguments
+
+
+async def answer_of(asked: Future[Answer], who: str, log: logging.Logger) -> Answer:
+    """Wait for an answer without a limit; log repeatedly that it is missing."""
+    waited = asyncio.wrap_future(asked)
+    try:
+        while not await has_answered(waited, who, log):
+            pass
+        return waited.result()
+    finally:
+        waited.cancel()
+
+
+async def has_answered(
+    asked: asyncio.Future[Answer], who: str, log: logging.Logger, *, until: datetime | None = None
+) -> bool:
+    """Wait a while for an answer, near `until` for a shorter time; log if it is missing.
+
+    The call continues: the caller waits again, or cancels it.
+    """
+    left = (until - utc_now()).total_seconds() if until else SILENT_S
+    seconds = min(SILENT_S, max(left, LAST_S))
+    done, _ = await asyncio.wait([asked], timeout=seconds)
+    if not done:
+        log.warning(
+            "%s has not answered for %.0f s; the trigger waits for the answer [MQDLQ-802]",
+            who,
+            seconds,
+        )
+    return bool(done)
+
+
+class FewThreads:
+    """Runs calls that block in a few threads; thousands of calls may wait.
+
+    For files, the ledger, and Airflow's own API. A call to a queue manager does not belong here:
+    one that never answers would keep a thread, and with it the triggers of all others. Unlike
+    those of `asyncio.to_thread`, the threads do not keep the process from ending.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._calls: SimpleQueue[tuple[Context, Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._open = 0
+        self._threads = 0
+
+    def submit(self, call: Callable[[], Answer]) -> Future[Answer]:
+        answer: Future[Answer] = Future()
+        # By its context Airflow knows to whose log a line belongs.
+        self._calls.put((copy_context(), call, answer))
+        with self._lock:
+            self._open += 1
+            if self._threads < min(self._open, MOST_THREADS):
+                Thread(target=self._serve, daemon=True).start()
+                self._threads += 1
+        return answer
+
+    def _serve(self) -> None:
+        while True:
+            context, call, answer = self._calls.get()
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(context.run(call))
+                except Exception as error:  # noqa: BLE001 (it is for the caller)
+                    answer.set_exception(error)
+            del context, call, answer  # kept until the next call comes otherwise
+            with self._lock:
+                self._open -= 1
+
+
+@cache
+def shared_threads() -> FewThreads:
+    return FewThreads()
+
+
+class WakeUps:
+    """Pauses of a trigger that end early at a depth event.
+
+    An event only ends a pause: the trigger then inquires the depth as usual. Without events, the
+    trigger looks after each pause. The handle of this class belongs to one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._woken = asyncio.Event()
+        self._source: tuple[ConnectionSettings, str, str] | None = None
+        self._stop: Callable[[], None] | None = None
+
+    def listen(self, settings: ConnectionSettings, event_queue: str, queue: str) -> None:
+        """Listen to events of a queue, and to no others; without `event_queue`, to none."""
+        source = (settings, event_queue, queue) if event_queue else None
+        if source == self._source:
+            return
+        self.close()
+        self._source = source
+        if source is not None:
+            loop = asyncio.get_running_loop()
+
+            def wake() -> None:
+                with suppress(RuntimeError):  # the loop has ended
+                    loop.call_soon_threadsafe(self._woken.set)
+
+            self._stop = shared_event_watches().listen(settings, event_queue, queue, wake)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for this time, or after an event for `SHORTEST_S` at least."""
+        first = min(seconds, SHORTEST_S)
+        await asyncio.sleep(first)
+        if seconds > first:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), seconds - first)
+        self._woken.clear()
+
+    def close(self) -> None:
+        self._source = None
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
 
 
 class RetryTrigger(BaseTrigger):
@@ -39,8 +183,7 @@ class RetryTrigger(BaseTrigger):
 
     def __init__(self, moment: datetime, state: dict[str, Any]) -> None:
         super().__init__()
-        self.moment = moment
-        self.state = state
+        self.moment, self.state = moment, state
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return serialized(self, moment=self.moment, state=self.state)
@@ -48,14 +191,6 @@ class RetryTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         await asyncio.sleep(max(0.0, (self.moment - utc_now()).total_seconds()))
         yield TriggerEvent(self.state)
-
-
-LONGEST_BACK_OFF_S: Final = 300.0
-
-RULES_CHANGED: Final = "rules_changed"
-"""Why a run is woken whose rules are no longer those it has read."""
-
-log = logging.getLogger(__name__)
 
 
 async def settings_for(
@@ -100,12 +235,10 @@ class WaitTrigger(BaseTrigger):
     """
 
     kind: ClassVar[type[Any]]
-    """The record's class."""
 
     def __init__(self, *, wait: dict[str, Any], poll_s: float) -> None:
         super().__init__()
-        self.wait = self.kind(**wait)
-        self.poll_s = poll_s
+        self.wait, self.poll_s = self.kind(**wait), poll_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return serialized(self, wait=asdict(self.wait), poll_s=self.poll_s)
@@ -165,14 +298,11 @@ class DepthTrigger(WaitTrigger):
     wait names an event queue, that queue is browsed, and a depth event ends a pause early. Two
     copies of it may run at once, or it may be restarted; neither can get, lose or repeat a message,
     and an extra event means one more look at the queue. While the queue manager cannot be reached,
-    the trigger logs that and looks again after longer and longer pauses. If the queue manager does
-    not answer, the trigger logs that, and no other trigger waits for it. Any other error ends the
-    wait with that error. The event's payload is ``{"depth": number, "why": words, "until": time}``:
-    no words mean that the time is up, the code RULES_CHANGED that the rules have changed, and the
-    time is `until` as it was given.
-
-    The first look comes at some moment of the first `poll_s`, so that many triggers do not look at
-    once.
+    the trigger logs that and looks again after longer and longer pauses. If it does not answer, the
+    trigger logs that, and no other trigger waits for it. Any other error ends the wait. The event's
+    payload is ``{"depth": number, "why": words, "until": time}``: no words mean that the time is
+    up, the code RULES_CHANGED that the rules have changed; the time is `until` as it was given.
+    Many triggers do not look at once: the first look comes at some moment after `poll_s`.
 
     :param wait: the fields of the record of what is waited for
     :param poll_s: seconds between two looks
@@ -193,7 +323,7 @@ class DepthTrigger(WaitTrigger):
         return serialized(self, wait=wait, poll_s=self.poll_s, directory=self.directory)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        wait = self.wait
+        wait, who = self.wait, f"queue manager {self.wait.queue_manager}"
         rules = RulesWatch(wait.handler, wait.rules, wait.rules_digest, self.directory)
         settings = await settings_for(wait.conn_id, wait.queue_manager)
         depth, why, failures = 0, "", 0
@@ -207,10 +337,10 @@ class DepthTrigger(WaitTrigger):
             try:
                 while True:
                     try:
-                        if await has_answered(asked, self._who(), log, until=wait.until):
+                        if await has_answered(asked, who, log, until=wait.until):
                             depth = asked.result()
                             if failures:
-                                log.info("%s answers again", self._who())
+                                log.info("%s answers again", who)
                             pause, failures = self.poll_s, 0
                             why = wait.find_work(depth, utc_now())
                     except QueueManagerError as error:
@@ -229,23 +359,19 @@ class DepthTrigger(WaitTrigger):
         until = wait.until.isoformat() if wait.until else None
         yield TriggerEvent({"depth": depth, "why": why, "until": until})
 
+    def _ask(self, settings: ConnectionSettings) -> asyncio.Future[int]:
+        return asyncio.wrap_future(shared_inquiry_pool().depth(settings, self.wait.queue))
+
     async def _settings_after(self, failures: int, known: ConnectionSettings) -> ConnectionSettings:
         if not failures:
             return known
         # The queue manager may be at another address now.
         return await settings_for(self.wait.conn_id, self.wait.queue_manager, known)
 
-    def _ask(self, settings: ConnectionSettings) -> asyncio.Future[int]:
-        return asyncio.wrap_future(shared_inquiry_pool().depth(settings, self.wait.queue))
-
-    def _who(self) -> str:
-        return f"queue manager {self.wait.queue_manager}"
-
     def _is_up(self) -> bool:
         return self.wait.until is not None and utc_now() >= self.wait.until
 
     def _at_most(self, pause: float) -> float:
-        """Return a pause that does not pass the moments to keep."""
         now = utc_now()
         both = (self.wait.due_at, self.wait.until)
         moments = [moment for moment in both if moment and moment > now]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from mqdlq.controls.limits import Counted, Limits, Rates
-from mqdlq.controls.limits.windows import ClosedWindow, find_reopening
+from mqdlq.controls.limits import ClosedWindow, Limits, Rates, find_reopening
+from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import Control, Hold, Planned, PlannedAttempt, WorkItem
 from mqdlq.ledger.tables import Meter, Rate
 from mqdlq.model import Destination, Outcome, Trait
@@ -38,6 +38,7 @@ NO_DEPTH: Final = (
 GONE: Final = Hold(Why.LEFT_WHILE_WAITING())
 
 _DEPTH: Final = "depth"
+_SECONDS: Final = {"second": 1, "minute": 60}
 _START: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -59,34 +60,17 @@ class Moves(Protocol):
         """The depths of the destinations of the pass."""
 
 
-class Pace:
-    """The pass that keeps limits, and how long it has waited for them all together."""
-
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
-        self.waited = timedelta(0)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the pass waits no more, so that other runs have a turn."""
-        return self.waited >= LONGEST_PACING
-
-    def wait(self, time: timedelta) -> None:
-        self.execution.sleep(time.total_seconds())
-        self.waited += time
-
-
 class Gauge(ABC):
-    """One limit, and the part of it that this pass has reserved and not used.
+    """One limit of messages or bytes, and the part of it that this pass has reserved and not used.
 
     The part may be used from `ready_at` on, for a short time. A kind of limit says how a part of
     it is reserved.
     """
 
-    def __init__(self, meter: Meter, why: Reason, counts: Counted, pace: Pace) -> None:
+    def __init__(self, meter: Meter, why: Reason, control: RateLimits, counts: str) -> None:
         self.meter, self.why = meter, why
         self.ready_at = _START
-        self._counts, self._pace = counts, pace
+        self._control, self._execution, self._counts = control, control.execution, counts
         self._granted: float = 0
         self._seconds_each: float = 0
 
@@ -110,8 +94,7 @@ class Gauge(ABC):
         return timedelta(seconds=unused * self._seconds_each)
 
     def _need(self, tries: Sequence[PlannedAttempt]) -> int:
-        are_bytes = self._counts is Counted.BYTES
-        return sum(one.length for one in tries) if are_bytes else len(tries)
+        return sum(one.length for one in tries) if self._counts == "bytes" else len(tries)
 
     def _is_valid(self, now: datetime) -> bool:
         return now <= self.ready_at + GRANT_LASTS
@@ -123,26 +106,28 @@ class RateGauge(Gauge):
     A part is a unit of work, or what the rate allows in a second.
     """
 
-    def __init__(self, meter: Meter, why: Reason, counts: Counted, rate: Rate, pace: Pace) -> None:
-        super().__init__(meter, why, counts, pace)
+    def __init__(
+        self, meter: Meter, why: Reason, control: RateLimits, counts: str, rate: Rate
+    ) -> None:
+        super().__init__(meter, why, control, counts)
         self._rate, self._chunk = rate, rate.per_second
-        if counts is Counted.MESSAGES:
-            unit = pace.execution.run.max_messages_per_unit
+        if counts == "messages":
+            unit = self._execution.run.max_messages_per_unit
             self._chunk = max(1, min(rate.burst, unit, int(rate.per_second)))
 
     def reserve(self, planned: Planned, moves: Moves) -> Hold | None:
         """Reserve a chunk, less the rest of the last one; return a hold if it is not ready soon."""
         del moves
-        run, now = self._pace.execution.run, self._pace.execution.clock()
+        now = self._execution.clock()
         rest = self._granted if self._is_valid(now) else 0
         amount = max(self._chunk, self._need(planned.tries)) - rest
-        ready_at, duration = self._pace.execution.ledger.meters.reserve(
+        ready_at, duration = self._execution.ledger.meters.reserve(
             self.meter,
             self._rate,
             amount,
-            handler=run.handler,
+            handler=self._execution.run.handler,
             now=now,
-            latest=now if self._pace.is_over else now + LONGEST_WAIT,
+            latest=now if self._control.has_waited_long else now + LONGEST_WAIT,
         )
         if not duration:
             return Hold(self.why, max(ready_at, now + TURN))
@@ -158,9 +143,10 @@ class DepthGauge(Gauge):
     """
 
     def __init__(
-        self, meter: Meter, why: Reason, destination: Destination, in_flight: int, pace: Pace
+        self, meter: Meter, control: RateLimits, destination: Destination, in_flight: int
     ) -> None:
-        super().__init__(meter, why, Counted.MESSAGES, pace)
+        why = Why.TARGET_DEEP(name=_name_of(destination), messages=in_flight)
+        super().__init__(meter, why, control, "messages")
         self._destination, self._in_flight = destination, in_flight
         self._is_unknown = False
 
@@ -171,12 +157,12 @@ class DepthGauge(Gauge):
         patience = DEPTH_PATIENCE
         needed = min(self._need(planned.tries), self._in_flight)
         while (room := self._find_room(moves)) < needed:
-            if patience <= timedelta(0) or self._pace.is_over:
-                return Hold(self.why, self._pace.execution.clock() + DEPTH_HOLD)
-            self._pace.wait(DEPTH_INTERVAL)
+            if patience <= timedelta(0) or self._control.has_waited_long:
+                return Hold(self.why, self._execution.clock() + DEPTH_HOLD)
+            self._control.wait(DEPTH_INTERVAL)
             patience -= DEPTH_INTERVAL
-        self._granted = min(room, self._pace.execution.run.max_messages_per_unit)
-        self.ready_at = self._pace.execution.clock()
+        self._granted = min(room, self._execution.run.max_messages_per_unit)
+        self.ready_at = self._execution.clock()
         return None
 
     def _find_room(self, moves: Moves) -> int:
@@ -186,8 +172,8 @@ class DepthGauge(Gauge):
             return self._in_flight - depth
         if not self._is_unknown:
             self._is_unknown = True
-            self._pace.execution.log.warning(NO_DEPTH, printable_name(self._destination[0]))
-        return self._pace.execution.run.max_messages_per_unit
+            self._execution.log.warning(NO_DEPTH, printable_name(self._destination[0]))
+        return self._execution.run.max_messages_per_unit
 
 
 class RateLimits(Control):
@@ -198,11 +184,16 @@ class RateLimits(Control):
     that is held holds all later messages to its destination, which keep their order.
     """
 
+    keys = ("limits",)
+
+    @classmethod
+    def open(cls, execution: Execution, keys: Controls) -> Control | None:
+        return cls(execution, keys.limits) if keys.limits.has_pace else None
+
     def __init__(self, execution: Execution, limits: Limits) -> None:
-        """Continue the waits of earlier passes that have not ended."""
-        self._execution, self._run, self._limits = execution, execution.run, limits
+        self.execution, self._run, self._limits = execution, execution.run, limits
         self._meters = execution.ledger.meters
-        self._pace = Pace(execution)
+        self._waited = timedelta(0)
         self._by_meter: dict[Meter, Gauge] = {}
         self._by_destination: dict[Destination | None, list[Gauge]] = {}
         handler, manager = (
@@ -215,8 +206,16 @@ class RateLimits(Control):
         ]
         self._refusals = self._meters.refusals(self._run.run_id, execution.clock())
 
+    @property
+    def has_waited_long(self) -> bool:
+        """Whether the pass waits no more, so that other runs have a turn."""
+        return self._waited >= LONGEST_PACING
+
+    def wait(self, time: timedelta) -> None:
+        self.execution.sleep(time.total_seconds())
+        self._waited += time
+
     def find_hold(self, item: WorkItem) -> Hold | None:
-        """Return a hold if a limit has refused the destination."""
         for gauge in self._gauges_of(item.open_step.destination if item.open_step else None):
             if until := self._refusals.get(gauge.meter):
                 return Hold(gauge.why, until)
@@ -229,7 +228,7 @@ class RateLimits(Control):
         that refuses holds the messages that need it for the rest of the pass, and until a time.
         """
         gauges = self._gauges_of(planned.destination)
-        now = self._execution.clock()
+        now = self.execution.clock()
         for gauge in gauges:
             hold = None if gauge.covers(planned, now) else gauge.reserve(planned, moves)
             if hold is not None and hold.until is not None:
@@ -237,12 +236,12 @@ class RateLimits(Control):
                 self._refusals[gauge.meter] = hold.until
             if hold is not None:
                 return hold
-        now = self._execution.clock()
+        now = self.execution.clock()
         wait = max((gauge.ready_at for gauge in gauges), default=now) - now
         if wait > timedelta(0):
             if not moves.pause(planned):
                 return GONE
-            self._pace.wait(wait)
+            self.wait(wait)
         return None
 
     def admit(self, planned: PlannedAttempt) -> None:
@@ -255,14 +254,13 @@ class RateLimits(Control):
             gauge.keep(planned)
 
     def finish(self) -> None:
-        """Give back the unused part of each reservation."""
-        now = self._execution.clock()
+        now = self.execution.clock()
         for gauge in self._by_meter.values():
             if unused := gauge.time_unused(now):
                 self._meters.give_back(gauge.meter, unused)
-        if self._pace.waited:
-            seconds = self._pace.waited.total_seconds()
-            self._execution.log.info("the pass waited %.1f s for limits", seconds)
+        if self._waited:
+            seconds = self._waited.total_seconds()
+            self.execution.log.info("the pass waited %.1f s for limits", seconds)
 
     def _gauges_of(self, destination: Destination | None) -> list[Gauge]:
         """Return the gauges of a move to a destination; None is that of a DISCARD.
@@ -277,13 +275,10 @@ class RateLimits(Control):
         if destination and item:
             queue, queue_manager = destination
             subject = f"queue {queue} at {queue_manager or self._run.queue_manager}"
-            name = f"queue {printable_name(queue)}"
-            found += self._build(subject, name, item)
+            found += self._build(subject, _name_of(destination), item)
             if item.in_flight is not None:
-                why = Why.TARGET_DEEP(name=name, messages=item.in_flight)
-                meter = Meter(subject, _DEPTH)
-                gauge = DepthGauge(meter, why, destination, item.in_flight, self._pace)
-                found.append(self._by_meter.setdefault(meter, gauge))
+                gauge = DepthGauge(Meter(subject, _DEPTH), self, destination, item.in_flight)
+                found.append(self._by_meter.setdefault(gauge.meter, gauge))
         return found
 
     def _build(self, subject: str, name: str, rates: Rates) -> Iterator[Gauge]:
@@ -292,13 +287,23 @@ class RateLimits(Control):
         The burst of bytes is what the rate allows in its period.
         """
         for key, amount in rates.limited():
-            are_messages = key.counts is Counted.MESSAGES
-            burst = rates.burst_messages if are_messages else amount
-            code = Why.MESSAGE_RATE if are_messages else Why.BYTE_RATE
-            why = code(name=name, amount=amount, period=key.period, key=key.name)
-            meter, rate = Meter(subject, key.meter), Rate(amount / key.seconds, burst)
-            gauge = RateGauge(meter, why, key.counts, rate, self._pace)
-            yield self._by_meter.setdefault(meter, gauge)
+            counts, _, period = key.partition("_per_")
+            burst = rates.burst_messages if counts == "messages" else amount
+            code = Why.MESSAGE_RATE if counts == "messages" else Why.BYTE_RATE
+            why = code(name=name, amount=amount, period=period, key=key)
+            rate = Rate(amount / _SECONDS[period], burst)
+            gauge = RateGauge(Meter(subject, meter_unit(key)), why, self, counts, rate)
+            yield self._by_meter.setdefault(gauge.meter, gauge)
+
+
+def meter_unit(key: str) -> str:
+    """Return the unit of a key's meter in the ledger, which all handlers with the key share."""
+    counts, _, period = key.partition("_per_")
+    return counts if period == "second" else f"{counts}/{period[:3]}"
+
+
+def _name_of(destination: Destination) -> str:
+    return f"queue {printable_name(destination[0])}"
 
 
 _MOVED = Outcome.having(Trait.SUCCEEDED)
@@ -307,15 +312,21 @@ _MOVED = Outcome.having(Trait.SUCCEEDED)
 class RunBudget(Control):
     """Holds every message after the run has moved as many as `messages_per_run` allows."""
 
+    keys = ("limits",)
+    needs = ("GroupControl",)
+
+    @classmethod
+    def open(cls, execution: Execution, keys: Controls) -> Control | None:
+        allowed = keys.limits.messages_per_run
+        return cls(execution, allowed) if allowed is not None else None
+
     def __init__(self, execution: Execution, messages_per_run: int) -> None:
-        """Count what the run has moved before."""
         self._budget = messages_per_run
         counts = execution.ledger.outcomes.counts(execution.run.run_id)
         self._moved = sum(counts[outcome] for outcome in _MOVED)
 
     @property
     def room(self) -> int:
-        """How many messages the budget has left."""
         return max(0, self._budget - self._moved)
 
     def find_hold(self, item: WorkItem) -> Hold | None:
@@ -338,6 +349,13 @@ class RunBudget(Control):
 
 class ClosedWindows(Control):
     """Holds the messages for a destination that is closed, from then on for the whole pass."""
+
+    keys = ("limits",)
+
+    @classmethod
+    def open(cls, execution: Execution, keys: Controls) -> Control | None:
+        has_windows = any(one.closed for one in keys.limits.destinations)
+        return cls(execution, keys.limits) if has_windows else None
 
     def __init__(self, execution: Execution, limits: Limits) -> None:
         self._clock, self._limits = execution.clock, limits

@@ -8,6 +8,7 @@ from functools import cached_property
 from mqdlq.causes import find_cause
 from mqdlq.controls.loops import Loops
 from mqdlq.controls.loops.round_trips import RoundTrips, find_departures, find_round_trips
+from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import BrowsedItem, Browses, Control, Hold, WorkItem, WorkList
 from mqdlq.headers import MessageDescriptor, classify, message_identity
 from mqdlq.headers.representation import parse_gmt
@@ -28,10 +29,16 @@ class LoopGuard(Control):
     once, in place of the rules. A message that cannot be forwarded stays, and is quarantined.
     """
 
+    keys = ("loops",)
+    needs = ("IdentityRecorder",)
+    for_given_actions = False
     observes = Browses.BEFORE_MOVES
 
+    @classmethod
+    def open(cls, execution: Execution, keys: Controls) -> Control | None:
+        return cls(execution, keys.loops) if keys.loops else None
+
     def __init__(self, execution: Execution, loops: Loops) -> None:
-        """Read the round trips when a message is first asked for."""
         self._execution, self._limit = execution, loops.limit
         self._queue, self._own_queue = loops.then.forward or "", ""
         if self._queue in {execution.run.queue, execution.run.state_queue}:
@@ -45,9 +52,8 @@ class LoopGuard(Control):
     def end_observation(self) -> None:
         """Hold the quarantined messages, or replace the steps of their rules by a forward.
 
-        The outcome of any other message that came back says how often it did.
-
-        It comes before the archive copies are made: a held message needs none.
+        The outcome of any other message that came back says how often it did. This comes before
+        the archive copies are made: a held message needs none.
         """
         for item in self._items:
             trips = self._round_trips.get(item.message.message_id)
@@ -88,7 +94,8 @@ def forward_to(queue: str, tries: int) -> Step:
     return Step(QUARANTINE, 0, Action.FWD, queue, "", True, PutAuthority.DEF, tries)
 
 
-_AT_ONCE = 500
+AT_ONCE = 500
+"""How many messages are looked up in the ledger, or written to it, together."""
 
 
 def find_returns(
@@ -133,23 +140,26 @@ class IdentityRecorder(Control):
     messages have come back.
     """
 
+    keys = ("loops", "ramp", "breaker")
     observes = Browses.BEFORE_MOVES | Browses.SETTLING
 
+    @classmethod
+    def open(cls, execution: Execution, keys: Controls) -> Control | None:
+        return cls(execution) if keys.recognise_returns else None
+
     def __init__(self, execution: Execution) -> None:
-        """Find out which messages of the run have an identity in the ledger."""
         self._ledger = execution.ledger
         self._known = set(execution.ledger.identities.of_run(execution.run.run_id))
         self._found: list[Identity] = []
 
     def observe(self, met: BrowsedItem) -> None:
-        """Record the identity of one of the run's messages; some hundred are written together."""
         item = met.item
         if item is None or item.message.message_id in self._known:
             return
         if (found := _describe(item.message.message_id, met.browsed)) is not None:
             self._found.append(found)
             self._known.add(found.message_id)
-        if len(self._found) >= _AT_ONCE:
+        if len(self._found) >= AT_ONCE:
             self._write()
 
     def end_observation(self) -> None:
@@ -161,7 +171,6 @@ class IdentityRecorder(Control):
 
 
 def _describe(message_id: int, browsed: BrowsedMessage) -> Identity | None:
-    """Return the identity of a message with its cause and the time in its MQDLH."""
     identity = _identify(browsed)
     if identity is None:
         return None

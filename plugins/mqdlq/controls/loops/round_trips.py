@@ -18,10 +18,9 @@ from mqdlq.words import cause_in_words, count, span, visible
 
 @dataclass(frozen=True, slots=True)
 class RoundTrips:
-    """The round trips of a message that is on a dead-letter queue again.
+    """The round trips of a message that is on a dead-letter queue again, now of this cause.
 
-    `cause_id` is its cause now. `delays` are the times from a delivery to the next MQDLH, in order;
-    a delay that the ledger does not know is left out.
+    `delays` are the known times from a delivery to the next MQDLH, in order.
     """
 
     count: int
@@ -51,19 +50,10 @@ def find_round_trips(ledger: Ledger, message_ids: Collection[int]) -> dict[int, 
     departures = find_departures(ledger, {one.identity for one in found})
     trips = {}
     for one in found:
-        earlier = [
-            departure
-            for departure in departures.get(one.identity, ())
-            if departure.message_id < one.message_id
-        ]
-        if earlier:
+        all_of_it = departures.get(one.identity, ())
+        if earlier := [each for each in all_of_it if each.message_id < one.message_id]:
             trips[one.message_id] = RoundTrips(len(earlier), one.cause_id, _delays(earlier, one))
     return trips
-
-
-def join(found: Sequence[RoundTrips]) -> RoundTrips:
-    """Return the first of these with the delays of all, which came back equally often."""
-    return replace(found[0], delays=tuple(delay for one in found for delay in one.delays))
 
 
 def find_departures(ledger: Ledger, identities: Collection[bytes]) -> dict[bytes, list[Row]]:
@@ -90,12 +80,11 @@ def _delays(departures: Sequence[Row], last: Identity) -> tuple[timedelta, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ReturnRow:
-    """Messages of a cause that came back equally often.
+    """Messages of a cause that came back equally often; `why` is in words.
 
-    `why` is in words. `limit` is the number of round trips after which a message is quarantined,
-    None without the key `loops`. `quarantine_q` is the quarantine queue to which the run forwarded
-    the messages, "" if they came back less often. Quarantined messages that stay are left out: they
-    need attention.
+    `limit` is the number of round trips after which a message is quarantined, None without the key
+    `loops`. `quarantine_q` is the queue to which the run forwarded them as quarantined, or "".
+    Quarantined messages that stay are left out: they need attention.
     """
 
     cause_id: str
@@ -113,14 +102,10 @@ def return_rows(run: Run | None, ledger: Ledger) -> tuple[ReturnRow, ...]:
     The most round trips come first. Messages that came back as often as `loops` allows are left out
     unless they were forwarded to the quarantine queue: their outcome says so.
     """
-    configured = read_controls(run.controls) if run is not None else None
-    if run is None or configured is None or not configured.recognise_returns:
+    if run is None or not (configured := read_controls(run.controls)).recognise_returns:
         return ()
     limit = configured.loops.limit if configured.loops else None
-    known = {
-        one.cause.cause_id: cause_in_words(one.cause, one.queues)
-        for one in ledger.snapshots.causes(run.run_id)
-    }
+    known = causes_of(run, ledger)
     identities = ledger.identities.of_run(run.run_id)
     forwarded = ledger.outcomes.quarantine_forwards(run.run_id)
     grouped = defaultdict[tuple[int, str, str], list[RoundTrips]](list)
@@ -134,12 +119,18 @@ def return_rows(run: Run | None, ledger: Ledger) -> tuple[ReturnRow, ...]:
             cause=known.get(cause_id, f"cause {cause_id}"),
             messages=len(found),
             round_trips=found[0].count,
-            why=join(found).reason.words,
+            # The delays of all of them, which came back equally often.
+            why=replace(found[0], delays=tuple(d for o in found for d in o.delays)).reason.words,
             limit=limit,
             quarantine_q=quarantine_q,
         )
         for (_, cause_id, quarantine_q), found in sorted(grouped.items(), key=lambda one: one[0])
     )
+
+
+def causes_of(run: Run, ledger: Ledger) -> dict[str, str]:
+    found = ledger.snapshots.causes(run.run_id)
+    return {one.cause.cause_id: cause_in_words(one.cause, one.queues) for one in found}
 
 
 def return_in_words(row: ReturnRow) -> str:

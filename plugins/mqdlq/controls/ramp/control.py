@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from mqdlq.constants import MQRC
-from mqdlq.controls.loops.control import find_returns
+from mqdlq.controls.loops.control import AT_ONCE, find_returns
 from mqdlq.controls.ramp import Breaker, Ramp
 from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import (
@@ -31,8 +31,6 @@ from mqdlq.mqi.connect import QueueManager
 from mqdlq.reasons import Reason, Why, words_of
 from mqdlq.resources import Execution
 from mqdlq.words import place
-
-_AT_ONCE = 500
 
 TargetState = tuple[int | None, int | None]
 """The depth of a target, and how many handles have it open for input; None if it is not known."""
@@ -60,7 +58,13 @@ class CauseControl(Control):
     Only a pass changes the state of a gate: it has observed which messages are on the queue again.
     """
 
+    keys = ("ramp", "breaker")
+    needs = ("IdentityRecorder",)
     observes = Browses.BEFORE_MOVES
+
+    @classmethod
+    def open(cls, execution: Execution, keys: Controls) -> Control | None:
+        return cls(execution, keys) if keys.act_by_cause else None
 
     def __init__(self, execution: Execution, configured: Controls) -> None:
         """Read the states of the queue; a ramp without a breaker has one with its defaults."""
@@ -78,9 +82,8 @@ class CauseControl(Control):
         self._queue_manager = cursor.queue_manager
 
     def observe(self, met: BrowsedItem) -> None:
-        """Find out whether a message has come back; some hundred are looked up together."""
         self._met.append(met)
-        if len(self._met) >= _AT_ONCE:
+        if len(self._met) >= AT_ONCE:
             self._look_up()
 
     def end_observation(self) -> None:
@@ -104,12 +107,11 @@ class CauseControl(Control):
             self._gate(planned.item, planned.step).leave(reason)
 
     def _gate(self, item: WorkItem, step: Step) -> CauseGate:
-        run = self.execution.run
-        names = step.target_q, step.target_q_mgr
-        subject = Subject(run.queue_manager, run.queue, item.cause_id, *names)
+        run, target = self.execution.run, (step.target_q, step.target_q_mgr)
+        subject = Subject(run.queue_manager, run.queue, item.cause_id, *target)
         if subject not in self._gates:
-            recorded = self._recorded.get(subject)
-            gate = self._gates[subject] = CauseGate(subject, recorded, self)
+            gate = CauseGate(subject, self._recorded.get(subject), self)
+            self._gates[subject] = gate
             if self._queue_manager is not None:
                 gate.decide()
         return self._gates[subject]
@@ -142,13 +144,12 @@ class CauseControl(Control):
         constants = queue_manager.client.CMQC
         selectors = constants.MQIA_CURRENT_Q_DEPTH, constants.MQIA_OPEN_INPUT_COUNT
         try:
-            found = queue_manager.inquire_attributes(subject.target_q, *selectors)
+            depth, readers = queue_manager.inquire_attributes(subject.target_q, *selectors)
         except QueueManagerError as error:
             if error.reason not in _UNKNOWN_STATE:
                 raise
             return None, None
-        depth, readers = map(int, found)
-        return depth, readers
+        return int(depth), int(readers)
 
 
 def _has_gate(step: Step) -> bool:
@@ -177,65 +178,47 @@ class Event(Enum):
     ADMITTED = auto()
     MOVED = auto()
     FAILED = auto()
-    LACKING = auto()
-    READY = auto()
+    WATCHED = auto()
 
 
-class Transition(NamedTuple):
-    """In one of these states, an event changes the state if the guard holds.
-
-    `then` returns the new state, except its phase.
-    """
-
-    states: tuple[RampPhase, ...]
-    event: Event
-    guard: Callable[[CauseGate], bool]
-    then: Callable[[CauseGate], RampState]
-    next: RampPhase
-
-
-_MOVING, _WATCHING, _OPEN, _COMPLETE = (
-    (phase,) for phase in (RampPhase.MOVING, RampPhase.WATCHING, RampPhase.OPEN, RampPhase.COMPLETE)
-)
-_NOT_OPEN = (*_MOVING, *_WATCHING, *_COMPLETE)
+_MOVING, _WATCHING, _OPEN = {RampPhase.MOVING}, {RampPhase.WATCHING}, {RampPhase.OPEN}
+_UNFINISHED, _NOT_OPEN = _MOVING | _WATCHING, set(RampPhase) - _OPEN
 
 
 class CauseGate:
     """Holds the messages of one subject as the state of its ramp and its breaker demands.
 
-    `TRANSITIONS` has all changes of the state. The ledger has the state, and the attempts that
-    count in it: a gate that is created again after a crash allows as many messages as the earlier
-    one had not moved.
+    `TRANSITIONS` has all changes of the state. The ledger has the state that was recorded last, and
+    the attempts that count in it: a gate that is created again after a crash allows as many
+    messages as the earlier one had not moved.
     """
 
     def __init__(self, subject: Subject, recorded: RampState | None, control: CauseControl) -> None:
-        """Continue from the state that was recorded last, None if there is none."""
         self._subject, self._control = subject, control
         self._ledger, self._clock = control.execution.ledger, control.execution.clock
         self._moved = self._in_flight = self._failures = 0
-        self._hold: Hold | None = None
         self._step_hold: Hold | None = None
         self._last_reason = 0
         self._unmet: Reason | None = None
         self._is_recorded = recorded is not None
         self._state = recorded or self._begin()
-        if recorded is not None:
-            self._hold = _build_hold(recorded)
-            if recorded.phase is RampPhase.MOVING:
-                self._moved = self._ledger.ramps.moved(subject, recorded.step_from)
+        if recorded is not None and recorded.phase is RampPhase.MOVING:
+            self._moved = self._ledger.ramps.moved(subject, recorded.step_from)
         self._failures = self._ledger.ramps.failures_in_a_row(
             subject, self._state.count_from, OF_ONE_MESSAGE
         )
 
     def find_hold(self) -> Hold | None:
-        """Return why the next message must wait, or None."""
-        if self._state.phase is not RampPhase.MOVING:
-            return self._hold
+        state = self._state
+        if state.phase is RampPhase.COMPLETE or state.why is None:
+            return None
+        if state.phase is not RampPhase.MOVING:
+            return Hold(state.why, state.until)
         # A message that the step has no room for goes before the messages behind it, even if an
         # attempt fails later in this pass and makes room.
-        if self._step_hold is None and self._moved + self._in_flight >= self._state.allowed:
-            step = self._describe_step(self._state)
-            self._step_hold = Hold(Why.STEP_UNFINISHED(step=step), self._clock() + self._watch)
+        if self._step_hold is None and self._moved + self._in_flight >= state.allowed:
+            why = Why.STEP_UNFINISHED(step=self._describe_step(state))
+            self._step_hold = Hold(why, self._clock() + self._watch)
         return self._step_hold
 
     def admit(self) -> None:
@@ -260,24 +243,23 @@ class CauseGate:
         self._handle(Event.FAILED)
 
     def decide(self) -> None:
-        """Bring the state up to date at the begin of a pass, after the queue was observed."""
         self._handle(Event.PASS)
         # The run that moved the messages of a step may have ended before it recorded that.
         self._handle(Event.MOVED)
         now, state = self._clock(), self._state
         if state.phase is RampPhase.WATCHING and now >= (state.until or now):
             self._unmet = self._find_unmet_condition()
-            self._handle(Event.LACKING if self._unmet else Event.READY)
+            self._handle(Event.WATCHED)
 
     def _handle(self, event: Event) -> None:
         """Follow the first transition that applies, and record its state.
 
         A step that may begin is recorded when its first message is admitted.
         """
-        for one in self.TRANSITIONS:
-            if event is one.event and self._state.phase in one.states and one.guard(self):
-                self._state = replace(one.then(self), phase=one.next)
-                self._is_recorded = event is Event.ADMITTED or one.next is not RampPhase.MOVING
+        for states, awaited, guard, then, phase in self.TRANSITIONS:
+            if event is awaited and self._state.phase in states and guard(self):
+                self._state = replace(then(self), phase=phase)
+                self._is_recorded = event is Event.ADMITTED or phase is not RampPhase.MOVING
                 if self._is_recorded:
                     self._record()
                 return
@@ -285,7 +267,6 @@ class CauseGate:
     def _record(self) -> None:
         execution = self._control.execution
         self._state = replace(self._state, run_id=execution.run.run_id, at=self._clock())
-        self._hold = _build_hold(self._state)
         self._ledger.ramps.record(self._subject, self._state)
         execution.log.info("%s: %s", self._place, words_of(self._state.why))
 
@@ -302,6 +283,9 @@ class CauseGate:
 
     def _puts_failed(self) -> bool:
         return self._failures >= (1 if self._is_try else self._control.breaker.failures)
+
+    def _target_lacks_something(self) -> bool:
+        return self._unmet is not None
 
     def _has_lost_its_ramp(self) -> bool:
         return self._control.ramp is None and not self._is_try
@@ -355,10 +339,10 @@ class CauseGate:
         return self._open(Why.MESSAGES_CAME_BACK(returned=returned, moved=moved, place=self._place))
 
     def _open_after_failures(self) -> RampState:
-        puts, place_of, last = self._failures, self._place, self._last_reason
-        if not last:
-            return self._open(Why.PUTS_FAILED(puts=puts, place=place_of))
-        return self._open(Why.PUTS_FAILED_WITH(puts=puts, place=place_of, mqrc=last))
+        facts = {"puts": self._failures, "place": self._place}
+        if not self._last_reason:
+            return self._open(Why.PUTS_FAILED(**facts))
+        return self._open(Why.PUTS_FAILED_WITH(**facts, mqrc=self._last_reason))
 
     def _watch_target(self) -> RampState:
         last = self._ledger.ramps.last_moved_at(self._subject)
@@ -369,15 +353,13 @@ class CauseGate:
 
     def _complete(self) -> RampState:
         ramp = self._control.ramp
-        why = Why.RAMP_COMPLETE() if ramp else Why.BREAKER_CLOSED()
-        step = len(ramp.steps) if ramp else TRY
+        step, why = (len(ramp.steps), Why.RAMP_COMPLETE()) if ramp else (TRY, Why.BREAKER_CLOSED())
         last = self._ledger.ramps.last_attempt()
         return replace(self._state, step=step, step_from=last, until=None, why=why)
 
     # Parts of guards and states
 
     def _begin(self) -> RampState:
-        """Return the state where nothing is known of the subject."""
         nothing = RampState(
             run_id=self._control.execution.run.run_id,
             phase=RampPhase.COMPLETE,
@@ -457,24 +439,18 @@ class CauseGate:
         return place(name, self._subject.target_q_mgr)
 
     # A step that tries one message, of a breaker, has its watch and its next step as one of a ramp.
+    # The first row whose guard holds applies; a new state is returned without its phase.
     TRANSITIONS: ClassVar = (
         # in state, at event, if guard, then new state, in phase
-        Transition(_OPEN, Event.PASS, _pause_is_over, _try_one, RampPhase.MOVING),
-        Transition(_NOT_OPEN, Event.PASS, _came_back, _open_after_returns, RampPhase.OPEN),
-        Transition(_NOT_OPEN, Event.PASS, _puts_failed, _open_after_failures, RampPhase.OPEN),
-        Transition(_MOVING, Event.PASS, _has_lost_its_ramp, _complete, RampPhase.COMPLETE),
-        Transition(_WATCHING, Event.PASS, _has_lost_its_ramp, _complete, RampPhase.COMPLETE),
-        Transition(_NOT_OPEN, Event.PASS, _has_a_new_ramp, _begin_first_step, RampPhase.MOVING),
-        Transition(_MOVING, Event.ADMITTED, _is_new_step, _enter_step, RampPhase.MOVING),
-        Transition(_MOVING, Event.MOVED, _step_has_moved, _watch_target, RampPhase.WATCHING),
-        Transition(_NOT_OPEN, Event.FAILED, _puts_failed, _open_after_failures, RampPhase.OPEN),
-        Transition(_WATCHING, Event.LACKING, _always, _watch_longer, RampPhase.WATCHING),
-        Transition(_WATCHING, Event.READY, _has_a_next_step, _begin_next_step, RampPhase.MOVING),
-        Transition(_WATCHING, Event.READY, _always, _complete, RampPhase.COMPLETE),
+        (_OPEN, Event.PASS, _pause_is_over, _try_one, RampPhase.MOVING),
+        (_NOT_OPEN, Event.PASS, _came_back, _open_after_returns, RampPhase.OPEN),
+        (_NOT_OPEN, Event.PASS, _puts_failed, _open_after_failures, RampPhase.OPEN),
+        (_UNFINISHED, Event.PASS, _has_lost_its_ramp, _complete, RampPhase.COMPLETE),
+        (_NOT_OPEN, Event.PASS, _has_a_new_ramp, _begin_first_step, RampPhase.MOVING),
+        (_MOVING, Event.ADMITTED, _is_new_step, _enter_step, RampPhase.MOVING),
+        (_MOVING, Event.MOVED, _step_has_moved, _watch_target, RampPhase.WATCHING),
+        (_NOT_OPEN, Event.FAILED, _puts_failed, _open_after_failures, RampPhase.OPEN),
+        (_WATCHING, Event.WATCHED, _target_lacks_something, _watch_longer, RampPhase.WATCHING),
+        (_WATCHING, Event.WATCHED, _has_a_next_step, _begin_next_step, RampPhase.MOVING),
+        (_WATCHING, Event.WATCHED, _always, _complete, RampPhase.COMPLETE),
     )
-
-
-def _build_hold(state: RampState) -> Hold | None:
-    if state.why is not None and state.phase in {RampPhase.OPEN, RampPhase.WATCHING}:
-        return Hold(state.why, state.until)
-    return None

@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from mqdlq.controls.loops.round_trips import causes_of
 from mqdlq.controls.settings import read_controls
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import RampState, Run, Subject
 from mqdlq.model import RampPhase
 from mqdlq.reasons import code_of, words_of
-from mqdlq.words import cause_in_words, place
+from mqdlq.words import place
 
 
 @dataclass(frozen=True, slots=True)
 class RampRow:
     """How far the ramp or the breaker of one cause and target is.
 
-    `cause` and `why` are in words, `why_code` is the code of `why`. `is_open` says that the breaker
-    has opened, and has not closed since. `until` is None if the state does not depend on the time.
+    `cause` and `why` are in words. `is_open`: the breaker has opened, and has not closed since.
+    `until` is None if the state does not depend on the time.
     """
 
     cause_id: str
@@ -41,10 +42,7 @@ def ramp_rows(run: Run | None, ledger: Ledger, settled_at: datetime | None) -> t
     """
     if run is None or not read_controls(run.controls).act_by_cause:
         return ()
-    known = {
-        one.cause.cause_id: cause_in_words(one.cause, one.queues)
-        for one in ledger.snapshots.causes(run.run_id)
-    }
+    known = causes_of(run, ledger)
     states = ledger.ramps.current(run.queue_manager, run.queue, settled_at)
     knows_all = settled_at is not None and not run.named
     awaited = ledger.ramps.awaited_targets(run.run_id) if knows_all and states else None
@@ -78,7 +76,6 @@ def _is_awaited(subject: Subject, awaited: set[tuple[str | None, str, str]] | No
 
 
 def _is_open(state: RampState) -> bool:
-    """Whether a breaker has not closed: it is open, or tries one message."""
     is_try = state.step == 0 and state.phase is not RampPhase.COMPLETE
     return is_try or state.phase is RampPhase.OPEN
 

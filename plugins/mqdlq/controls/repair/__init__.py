@@ -46,10 +46,9 @@ _EXPECTED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The values that delivered messages get in MQMD.Format and MQMD.CodedCharSetId.
+    """What delivered messages get in the MQMD; None stays as it is, the Format "" is MQFMT_NONE.
 
-    A field that is None stays as it is. Without any field, the repair changes the destination only.
-    The Format "" is MQFMT_NONE.
+    Without any field, the repair changes the destination only.
     """
 
     format: str | None = None
@@ -63,7 +62,6 @@ class Repair:
 
 
 def read_repair(text: str) -> Repair | None:
-    """Return the repair of a run from the ledger, None for a run without one."""
     return Repair(**json.loads(text)) if text else None
 
 
@@ -85,7 +83,6 @@ def parse_repair(given: Mapping[str, Any] | None) -> Repair | None:
 
 
 def check_action(repair: Repair, rule: Rule) -> None:
-    """Raise HandlerError if a repair does not fit the given action."""
     if rule.action not in {Action.RETRY, Action.FWD}:
         raise HandlerError(
             "MQDLQ-521",

@@ -31,15 +31,8 @@ from mqdlq.reasons import Reason, Why, code_of, words_of
 from mqdlq.words import count, target
 
 COLUMNS: Final = (
-    "class",
-    "format",
-    "coded_char_set_id",
-    "dlh_format",
-    "dlh_coded_char_set_id",
-    "dlh_dest_q_name",
-    "dlh_dest_q_mgr_name",
-    "header_chain",
-    "total_length",
+    *("class", "format", "coded_char_set_id", "header_chain", "total_length"),
+    *("dlh_format", "dlh_coded_char_set_id", "dlh_dest_q_name", "dlh_dest_q_mgr_name"),
 )
 """The columns of a snapshot that `find_changes` reads."""
 
@@ -49,9 +42,8 @@ def find_changes(
 ) -> MessageRepair:
     """Return the changes of one message, with a refusal if the repair cannot be made.
 
-    `row` has the columns `COLUMNS` of the message in a snapshot, and `local` is the queue manager
-    that the message is on. A Format that announces a header is accepted here; `check_body` compares
-    it with the body.
+    `row` has the columns `COLUMNS` of its snapshot, and `local` is the queue manager that it is on.
+    A Format that announces a header is accepted here; `check_body` compares it with the body.
     """
     # The bytes that are put, from `offset` of the message on, are described by its MQDLH or MQMD.
     has_dlh = row["class"] == MessageClass.DEAD_LETTER
@@ -99,10 +91,10 @@ def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> Messag
     )
     if chain.is_whole:
         return changes
-    refusal = Why.NO_SUCH_HEADER(format=changes.format_to)
-    if chain.headers:
-        last = chain.headers[-1].structure
-        refusal = Why.NEXT_HEADER_UNREADABLE(format=changes.format_to, header=last)
+    if not chain.headers:
+        return replace(changes, refusal=Why.NO_SUCH_HEADER(format=changes.format_to))
+    last = chain.headers[-1].structure
+    refusal = Why.NEXT_HEADER_UNREADABLE(format=changes.format_to, header=last)
     return replace(changes, refusal=refusal)
 
 
@@ -112,16 +104,13 @@ def name_of_format(value: str) -> str:
 
 
 def _find_refusal(changes: MessageRepair, header: str) -> Reason | None:
-    described = changes.format_from, changes.ccsid_from
-    is_described_anew = described != (changes.format_to, changes.ccsid_to)
-    if header and is_described_anew:
-        return Why.HEADER_DESCRIBES_DATA(header=header)
-    destination = changes.dest_q_from, changes.dest_q_mgr_from
-    is_moved = destination != (changes.target_q, changes.target_q_mgr)
-    if not is_described_anew and not is_moved:
-        format_to = name_of_format(changes.format_to)
-        return Why.REPAIR_CHANGES_NOTHING(format=format_to, ccsid=changes.ccsid_to)
-    return None
+    described = changes.format_to, changes.ccsid_to
+    if described != (changes.format_from, changes.ccsid_from):
+        return Why.HEADER_DESCRIBES_DATA(header=header) if header else None
+    if (changes.dest_q_from, changes.dest_q_mgr_from) != (changes.target_q, changes.target_q_mgr):
+        return None
+    format_to = name_of_format(changes.format_to)
+    return Why.REPAIR_CHANGES_NOTHING(format=format_to, ccsid=changes.ccsid_to)
 
 
 def describe_changes(changes: MessageRepair) -> str:
@@ -180,9 +169,8 @@ _NOT_SETTLED: Final = (AttemptState.INTENDED, AttemptState.UNKNOWN)
 class RepairRow:
     """Messages that a run repairs in the same way, or does not repair for the same reason.
 
-    `changes` is in words, from and to; `refusal`, in words and as a code, is "" if they can be
-    repaired. `delivered` counts the delivered messages, whose originals are in the archive, and
-    `unknown` the messages whose unit of work was interrupted and is not settled.
+    `changes` is in words; `refusal`, in words and as a code, is "" if they can be repaired. The
+    originals of `delivered` are in the archive; the units of work of `unknown` are not settled.
     """
 
     changes: str

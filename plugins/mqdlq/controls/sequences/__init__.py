@@ -69,5 +69,4 @@ class Sequences(Keys):
 
     @property
     def reads_headers(self) -> bool:
-        """Whether a run needs the headers behind the MQDLH."""
         return bool(self.path or self.groups)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.constants import MQRC
-from mqdlq.controls.sequences.groups import read_rules_headers
+from mqdlq.controls.sequences.control import read_rules_headers
 from mqdlq.errors import QueueManagerError
 from mqdlq.headers import (
     DLH_LENGTH,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.controls.limits import Limits
-from mqdlq.controls.limits.windows import ClosedWindow, find_reopening
+from mqdlq.controls.limits import ClosedWindow, Limits, find_reopening
 from mqdlq.controls.settings import read_controls
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler

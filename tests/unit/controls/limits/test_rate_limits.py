@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from mqdlq.controls.limits.control import RateLimits
+from mqdlq.controls.limits import RATE_KEYS
+from mqdlq.controls.limits.control import RateLimits, meter_unit
 from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import Planned, PlannedAttempt, WorkItem
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.messages import RunMessage
-from mqdlq.ledger.tables import Meter, Rate, Run
+from mqdlq.ledger.tables import Meter, Rate, Run, meters
 from mqdlq.model import Action, Disposition, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.connect import ConnectionSettings
@@ -182,6 +183,11 @@ def test_the_bytes_of_a_minute_move_at_once_and_then_at_their_rate(
 
     assert moments[:60] == [0] * 60
     assert moments[60:] == list(range(1, 41))
+
+
+@pytest.mark.parametrize("key", RATE_KEYS)
+def test_the_ledger_has_room_for_the_unit_of_each_limit(key: str) -> None:
+    assert len(meter_unit(key)) <= getattr(meters.c.unit.type, "length")  # noqa: B009 (of a String)
 
 
 def test_a_message_that_the_bytes_of_a_minute_hold_says_so(world: World) -> None:

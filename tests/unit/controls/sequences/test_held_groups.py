@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import embedded_mq
-from mqdlq.controls.sequences import groups
+from mqdlq.controls.sequences import control as sequences
 from mqdlq.stages.execute import PassResult, make_pass, settle
 from tests.support.world import World
 from tests.unit.controls.sequences.grouped import (
@@ -45,7 +45,7 @@ def test_a_group_stays_if_it_does_not_fit_into_a_unit_of_work(
     assert stays(world) == {"its group has 2 messages, which need MAXUMSGS(6); it is 5"}
     world.mqsc("ALTER QMGR MAXUMSGS(6)")
     with monkeypatch.context() as small:
-        small.setattr(groups, "MAX_BYTES_IN_A_UNIT", 345)
+        small.setattr(sequences, "MAX_BYTES_IN_A_UNIT", 345)
         assert stays(world) == {
             "its group has 2 messages with 346 bytes; a unit of work has at most 345"
         }
