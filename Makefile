@@ -56,7 +56,7 @@ coverage: $(READY)  ## the tests of rules, headers, plan and units of work, whic
 
 test-fast: $(READY)  ## the quick tests: no Airflow, no JVM, no kills
 	$(BIN)/pytest --quiet --ignore tests/airflow --ignore tests/e2e --ignore tests/spark \
-	  -m "not airflow and not slow" -n $(TEST_PROCESSES) --dist worksteal
+	  -m "not airflow and not slow and not stages" -n $(TEST_PROCESSES) --dist worksteal
 
 test-changed: $(READY)  ## the tests that changes since SINCE=HEAD touch, but the long ones
 	@$(BIN)/python -m tests.support.changed $(or $(SINCE),HEAD) --quiet -m "not long"

@@ -21,6 +21,8 @@ from tests.proof.cells import CLIENTS
 from tests.proof.queue_managers import CHANNELS, settings_of_user
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 OPENSSL = shutil.which("openssl") or "openssl"
 SCRIPT = ROOT / "deploy" / "mq" / "make-certificates.sh"
 CHANNEL = re.compile(r"(?m)^DEFINE CHANNEL\((\S+)\) .* MCAUSER\('(\w+)'\)(?: \+\n +(SSLCIPH.*))?$")

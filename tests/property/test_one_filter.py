@@ -26,6 +26,8 @@ from tests.unit.reading.report.ended_runs import (
     unmatched,
 )
 
+pytestmark = pytest.mark.slow
+
 APPLICATIONS = ("putter", "PUTTER", " putter", "put*er", "put?er", "put%", "p_tter", "", "Ärger")
 QUEUES = ("ORDERS", "orders", "ORDERS.EU", "AMQ.4711", "AMQ.*", "<b>'", "A\\B", "ORDERS\0", "")
 LETTERS: list[EndedMessage] = [

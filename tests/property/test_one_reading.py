@@ -54,6 +54,8 @@ from tests.unit.reading.report.ended_runs import (
     unmatched,
 )
 
+pytestmark = pytest.mark.slow
+
 LETTERS = st.sampled_from(
     [
         delivered(),

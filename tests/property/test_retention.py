@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +31,8 @@ from mqdlq.reasons import Why
 from mqdlq.stages.retention import Policy, Pruner
 from tests.support.run_records import NOON, run_record
 from tests.support.world import create_ledger
+
+pytestmark = pytest.mark.slow
 
 DAY = timedelta(days=1)
 DEPARTED = {Outcome.DELIVERED, Outcome.DISCARDED, Outcome.TAKEN}

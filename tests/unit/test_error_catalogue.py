@@ -13,6 +13,8 @@ from mqdlq.directories import PROJECT
 from mqdlq.errors import HandlerError, LakeError, QueueManagerError
 from tests.support.declared_commands import all_commands
 
+pytestmark = pytest.mark.slow
+
 ENTRIES = error_catalogue.entries()
 SITES = error_catalogue.sites()
 

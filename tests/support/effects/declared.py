@@ -115,4 +115,4 @@ def _intercept_option(path: str, option: click.Option, change: Change) -> None:
             context.params[name] = change(context.params[name], default)
         return before(command, context)
 
-    own.invoke = invoke  # type: ignore[method-assign]
+    own.invoke = invoke  # type: ignore[method-assign, assignment]

@@ -17,6 +17,8 @@ from mqdlq.resources import Execution
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.stages
+
 TWO = {"limits": {"messages_per_run": 2}}
 
 

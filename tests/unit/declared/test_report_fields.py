@@ -281,7 +281,7 @@ KEYS: Final = [
 def test_runs_differ_in_each_key_of_the_document(record: type, key: str, seen: Seen) -> None:
     values = seen.get((record.__name__, key), set())
     default = next((one.default for one in fields(record) if one.name == key), MISSING)
-    empty = (None, "", 0, 0.0, False, (), [], {})
+    empty: tuple[object, ...] = (None, "", 0, 0.0, False, (), [], {})
     nothing = {repr(one) for one in (empty if default is MISSING else (default,))}
 
     assert values - nothing, f"no run gives {record.__name__}.{key} a value: tell one in RUNS"

@@ -18,6 +18,8 @@ from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.sense import start_run
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 AUTHORITIES = (directories.PROJECT / "deploy" / "mq" / "authorities.mqsc").read_text(
     encoding="utf-8"
 )

@@ -11,6 +11,8 @@ import pytest
 
 from mqdlq import directories
 
+pytestmark = pytest.mark.slow
+
 PROJECT = directories.PROJECT
 ACCEPTED = {"MQ_LICENSE": "accept"}
 EMBEDDED = {

@@ -17,6 +17,8 @@ from mqdlq.cli import app
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 RULES = """
 APPLNAME('hold*') ACTION(IGNORE)
 DESTQ(PAYMENTS) ACTION(RETRY) RETRY(2)

@@ -16,6 +16,8 @@ from mqdlq.model import Outcome, QueueKind
 from mqdlq.reading.cause_profiles import CauseProfile, profile_causes
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.stages
+
 RULES = "REASON(MQRC_Q_FULL) ACTION(RETRY)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)\n"
 FULL = find_cause("dead_letter", 2053, "PAYMENTS", "QM1").cause_id
 MISSING = find_cause("dead_letter", 2085, "ORDERS", "QM1").cause_id

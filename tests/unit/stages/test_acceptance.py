@@ -17,6 +17,8 @@ from mqdlq.stages.approve import (
 )
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 RULES = "WAIT(NO)\nACTION(DISCARD)\n"
 QUESTION = ("discard", "1 messages may be discarded")
 

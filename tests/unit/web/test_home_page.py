@@ -18,6 +18,8 @@ from mqdlq.web.overview import read_queues
 from tests.support.web.demo_world import ALL_WELL
 from tests.support.world import Outcome, World
 
+pytestmark = pytest.mark.stages
+
 RULES = "DESTQ(NOWHERE) ACTION(RETRY)\n"
 FULL, NO_QUEUE = 2053, 2085
 

@@ -24,6 +24,8 @@ from mqdlq.stages.snapshot.capture import SnapshotOptions
 from mqdlq.stages.snapshot.taking import snapshot_queue
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.stages
+
 SOURCE = "SYSTEM.ADMIN.STATISTICS.QUEUE"
 BEFORE = NOON - timedelta(hours=2)
 

@@ -21,6 +21,8 @@ from mqdlq.stages.snapshot.capture import SnapshotOptions
 from mqdlq.stages.snapshot.taking import snapshot_queue
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.stages
+
 # Dead letters of the world have 11:00 in their MQDLH.
 BEFORE, AFTER, LATER = (NOON + timedelta(minutes=minutes) for minutes in (-90, -30, 0))
 RULES = "DESTQ(PAYMENTS) ACTION(RETRY)\nACTION(IGNORE)"

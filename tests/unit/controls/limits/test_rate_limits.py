@@ -26,6 +26,8 @@ from mqdlq.stages.units.destinations import Destinations
 from tests.support.postgresql import ledger_url_fixture
 from tests.support.world import NOON, Clock, World
 
+pytestmark = pytest.mark.stages
+
 __all__ = ["ledger_url_fixture"]
 
 RETRY = "WAIT(NO) RETRYINT(3600)\nACTION(RETRY)"

@@ -6,6 +6,8 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 import embedded_mq
 from mqdlq.controls.loops.control import find_returns
 from mqdlq.controls.loops.round_trips import find_round_trips, return_in_words
@@ -21,6 +23,8 @@ from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import DEFINITIONS, NOON, World
 from tests.unit.controls.loops.returning import LAG, send_back
+
+pytestmark = pytest.mark.stages
 
 RETRY = "WAIT(NO)\nACTION(RETRY)"
 ONCE: dict[str, Any] = {"loops": {"limit": 1}}

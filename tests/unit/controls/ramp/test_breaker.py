@@ -24,7 +24,10 @@ from tests.unit.controls.ramp.test_ramp import (
     whys,
 )
 
-pytestmark = pytest.mark.parametrize("world", ["ibmmq"], indirect=True)
+pytestmark = [
+    pytest.mark.stages,
+    pytest.mark.parametrize("world", ["ibmmq"], indirect=True),
+]
 
 BREAKER = {"breaker": {"failures": 3, "pause": 600, "watch": 60}}
 

@@ -16,7 +16,10 @@ from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import NOON, World
 from tests.unit.controls.loops.returning import send_back
 
-pytestmark = pytest.mark.parametrize("world", ["ibmmq"], indirect=True)
+pytestmark = [
+    pytest.mark.stages,
+    pytest.mark.parametrize("world", ["ibmmq"], indirect=True),
+]
 
 RULES = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(9)"
 STEPS = {"ramp": {"steps": [1, 3], "watch": 60}}

@@ -16,6 +16,8 @@ from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
 from tests.unit.controls.repair.approved_repairs import keys_on_queue
 
+pytestmark = pytest.mark.stages
+
 REPAIR = {"format": "MQSTR", "coded_char_set_id": 1208}
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 import embedded_mq
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.pending_steps import load_work_list
 from tests.support.world import World
 from tests.unit.controls.repair.approved_repairs import plan_repair
+
+pytestmark = pytest.mark.stages
 
 
 def test_a_message_that_is_gone_for_a_moment_is_repaired_in_the_next_pass(world: World) -> None:

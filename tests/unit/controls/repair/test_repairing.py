@@ -23,6 +23,8 @@ from tests.unit.stages.execute.messages.with_properties import (
     seen_by_an_application,
 )
 
+pytestmark = pytest.mark.stages
+
 BODY = "Zahlung über 12 €".encode()
 TO_UTF_8 = {"format": "MQSTR", "coded_char_set_id": 1208}
 

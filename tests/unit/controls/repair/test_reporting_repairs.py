@@ -15,6 +15,8 @@ from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import World
 from tests.unit.controls.repair.approved_repairs import plan_repair
 
+pytestmark = pytest.mark.stages
+
 
 def report_on(world: World, execution: Execution) -> Report:
     """Return the report of a run that has ended."""

@@ -16,6 +16,8 @@ from tests.support.restorations import reasons, restore_and_count
 from tests.support.world import World
 from tests.unit.controls.repair.approved_repairs import plan_repair
 
+pytestmark = pytest.mark.stages
+
 
 def repair(world: World, dest_q: str = "PAYMENTS") -> str:
     """Repair one message; return the run's id."""

@@ -26,6 +26,8 @@ from tests.unit.controls.sequences.grouped import (
     world_fixture,
 )
 
+pytestmark = pytest.mark.stages
+
 __all__ = ["world_fixture"]
 
 

@@ -20,6 +20,8 @@ from tests.unit.controls.sequences.grouped import (
     world_fixture,
 )
 
+pytestmark = pytest.mark.stages
+
 __all__ = ["world_fixture"]
 
 WITH_KEY: dict[str, Any] = {"sequences": {"groups": "all_or_nothing", "key": "MQMD.CorrelId"}}

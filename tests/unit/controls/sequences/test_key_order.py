@@ -14,6 +14,8 @@ from tests.unit.controls.loops.returning import send_back
 from tests.unit.controls.sequences.grouped import BOTH_CLIENTS, whys, world_fixture
 from tests.unit.stages.execute.messages.with_properties import add_properties
 
+pytestmark = pytest.mark.stages
+
 __all__ = ["world_fixture"]
 
 NARROW = "DEFINE QLOCAL(NARROW) MAXMSGL(4)"

@@ -12,6 +12,8 @@ from mqdlq.ledger.reading.later_outcomes import LaterCount
 from mqdlq.model import Outcome
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 RULES = "DESTQ(NOWHERE) ACTION(RETRY)\n"
 HOUR = timedelta(hours=1)
 

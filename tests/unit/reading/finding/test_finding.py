@@ -30,6 +30,8 @@ from tests.support.restorations import discard, restore_and_count
 from tests.support.settled_backlog import put_backlog, run_to_end
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 HOSTILE = '<b onclick="x">\'\x1b[31m%_*\\'
 RULES = "DESTQ(ORDERS) ACTION(IGNORE)\nREASON(2085) ACTION(DISCARD)\n"
 

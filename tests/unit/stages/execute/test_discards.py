@@ -25,6 +25,8 @@ from tests.unit.stages.execute.messages.with_properties import (
     seen_by_an_application,
 )
 
+pytestmark = pytest.mark.stages
+
 
 def test_a_discarded_message_comes_back_with_its_properties(world: World) -> None:
     put_with_properties(world, *ALL_KINDS)

@@ -13,6 +13,8 @@ from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 CUT = (
     "it is as long as the queue allows and may have been cut; deliver_truncated would deliver it"
     " anyway"

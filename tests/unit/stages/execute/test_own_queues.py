@@ -11,6 +11,8 @@ from mqdlq.model import Outcome
 from tests.support.restorations import discard, restore_and_count
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 ALIASES = """
 DEFINE QALIAS(TO.STATE) TARGET(MQDLQ.STATE)
 DEFINE QALIAS(TO.DLQ) TARGET(DLQ)

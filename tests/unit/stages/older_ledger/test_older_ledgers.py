@@ -35,6 +35,8 @@ from tests.support.restorations import copy_states, discard, reasons, restore_an
 from tests.support.retention import forget_snapshots, pass_days, prune_now, pruner
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.stages
+
 FORWARD = "WAIT(NO)\nACTION(FWD) FWDQ(PARKED) HEADER(NO)"
 ENDS = {"discard": "discarded", "forward (FWD)": "forwarded", "quarantine": "forwarded"}
 LOST = "before the run", "after its start"

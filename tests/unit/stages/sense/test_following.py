@@ -21,6 +21,8 @@ from mqdlq.stages.sense.inspect_queue import (
 from mqdlq.stages.sense.start_run import follower_of, must_be_followed
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.stages
+
 RETRY = "INPUTQ(DLQ) RETRYINT(2) WAIT({})\nDESTQ(PAYMENTS) ACTION(RETRY)\nACTION(RETRY)\n"
 MOST = 10
 

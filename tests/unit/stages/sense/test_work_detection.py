@@ -13,6 +13,8 @@ from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.sense.work_detection import Watch, find_watch
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 RULES = (
     "RETRYINT(60) WAIT(NO)\nDESTQ(PAYMENTS) ACTION(IGNORE)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(2)\n"
 )

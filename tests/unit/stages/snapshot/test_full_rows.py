@@ -12,6 +12,8 @@ from mqdlq.model import Outcome
 from tests.support.settled_backlog import count_rows, put_backlog, run_to_end, snapshot_location
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 
 def test_a_snapshot_is_read_with_the_full_rows_of_earlier_ones(world: World) -> None:
     put_backlog(world)

@@ -11,6 +11,8 @@ from mqdlq.stages.execute import settle
 from mqdlq.stages.snapshot.taking import check_named_messages
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 RULES = "WAIT(NO)\nACTION(IGNORE)\n"
 NOBODY = "ab" * 32
 

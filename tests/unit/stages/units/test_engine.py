@@ -9,6 +9,8 @@ from mqdlq.mqi.unit_of_work import Syncpoint
 from mqdlq.stages.units import engine
 from tests.support.moving_tasks import MovingTask
 
+pytestmark = pytest.mark.stages
+
 SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"
 """Nobody knows how long a message an alias takes before the first put."""
 

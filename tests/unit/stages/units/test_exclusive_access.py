@@ -16,6 +16,8 @@ from mqdlq.stages.units.interruptions import hold_state_queue
 from tests.support.restorations import discard, prepare_restoration
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.stages
+
 HELD = (
     "another executor holds the state queue MQDLQ.STATE of queue manager QM1 (MQRC_OBJECT_IN_USE"
     " (2042)), and only one at a time may act on a dead-letter queue; "

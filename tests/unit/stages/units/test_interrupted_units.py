@@ -13,6 +13,8 @@ from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 
 @pytest.fixture(name="world")
 def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:

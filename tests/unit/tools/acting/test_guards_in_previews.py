@@ -17,6 +17,8 @@ from mqdlq.stages.snapshot.taking import record_causes
 from mqdlq.tools.acting import AskedAction, Preview, Selection, Sources, Verb, build_preview
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 RULES = "DESTQ(NOWHERE) ACTION(RETRY)\n"
 ALL: dict[str, Any] = {
     "discard": True,

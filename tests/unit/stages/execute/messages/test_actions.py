@@ -8,6 +8,8 @@ from mqdlq.lake import storage
 from mqdlq.lake.archive import full_digest, read_back
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 BODY = b"\x00\xffevery byte\x80 as it is\r\n"
 NATIVE, BIG_ENDIAN, Z_OS = 546, 273, 785
 
