@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -130,40 +130,27 @@ def component_environment(*directories: Path) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "visible": words.visible,
-        "moment": words.moment,
-        "span": words.span,
         "number": "{:,}".format,
         "outcome": _outcome,
         "reason": reason_text,
-        "evidence_in_words": evidence_in_words,
-        "ramp_in_words": ramp_in_words,
-        "repair_in_words": repair_in_words,
-        "return_in_words": return_in_words,
+        **_by_name(words.visible, words.moment, words.span),
+        **_by_name(evidence_in_words, ramp_in_words, repair_in_words, return_in_words),
     }
     environment.globals |= {
-        "act_address": groups.act_address,
         "classes": words.CLASSES,
-        "cause_in_words": words.cause_in_words,
-        "period": words.period,
-        "place": words.place,
-        "destination_of": words.destination_of,
-        "target": words.target,
-        "count": words.count,
-        "not_selected": words.not_selected,
-        "untouched_in_words": words.untouched_in_words,
-        "expiry_in_words": building.expiry_in_words,
-        "expired_in_words": building.expired_in_words,
-        "learned_in_words": words.learned_in_words,
-        "failed_in_words": run.failed_in_words,
         "states": words.STATES,
-        "origin_in_words": groups.origin_in_words,
-        "tried_in_words": groups.tried_in_words,
-        "destination_in_words": groups.destination_in_words,
-        "segments": segments,
         "half": HALF,
+        **_by_name(words.cause_in_words, words.count, words.destination_of, words.period),
+        **_by_name(words.place, words.target, words.not_selected, words.untouched_in_words),
+        **_by_name(words.learned_in_words, run.failed_in_words, segments, groups.act_address),
+        **_by_name(building.expiry_in_words, building.expired_in_words, groups.origin_in_words),
+        **_by_name(groups.tried_in_words, groups.destination_in_words),
     }
     return environment
+
+
+def _by_name(*functions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    return {one.__name__: one for one in functions}
 
 
 def _outcome(value: Outcome | str | None) -> str:
