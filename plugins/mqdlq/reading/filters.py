@@ -300,11 +300,7 @@ _MOST_DESTINATIONS: Final = 200_000
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
 
 
-_OF_IDENTIFIERS: Final = {
-    "msg_id": ID_DIGITS,
-    "correl_id": ID_DIGITS,
-    "message_key": KEY_DIGITS,
-}
+_OF_IDENTIFIERS: Final = {"msg_id": ID_DIGITS, "correl_id": ID_DIGITS, "message_key": KEY_DIGITS}
 """The length of each identifier; its column has the name of the parameter."""
 _OF_PATTERNS: Final = {
     "application": ("put_appl_name",),

@@ -16,13 +16,7 @@ from mqdlq.lake.storage import file_names
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.message_facts import UNKNOWN_MESSAGE, KnownSnapshot, MessageState
 from mqdlq.model import MessageClass, Outcome
-from mqdlq.reading.filters import (
-    FilterError,
-    MessageFilter,
-    Presence,
-    State,
-    conditions_of,
-)
+from mqdlq.reading.filters import FilterError, MessageFilter, Presence, State, conditions_of
 from mqdlq.reading.outcome_files import FORMS, plain
 from mqdlq.reading.run_messages import ROW_COLUMNS, MessageFacts, facts_of
 from mqdlq.reasons import code_of, words_of

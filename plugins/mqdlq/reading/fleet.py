@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -18,7 +18,7 @@ from mqdlq.handlers import Handler, handler_names, load_handler
 from mqdlq.handlers.configuration import check_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import Row
-from mqdlq.ledger.reading.later_outcomes import LaterCount, SettledSince, summed
+from mqdlq.ledger.reading.later_outcomes import SettledSince, summed
 from mqdlq.ledger.reading.runs import RunFacts, SeenQueue
 from mqdlq.model import DEPARTED, GIVEN_ACTION, InWords, Verdict
 from mqdlq.reading.filters import Query
@@ -163,45 +163,22 @@ DIGEST_SHOWN: Final = 12
 
 
 @dataclass(frozen=True)
-class FleetRow:
-    """A handler on one of its queues; `seen` is None if it never had a run.
+class FleetRow(SeenQueue):
+    """A handler on one of its queues, or without a queue and a run if it never had one.
 
     `findings` begins with the most urgent one. A number is None if it is unknown. `file` is None if
     the rules directory has no such file; `has_files` says whether this process sees any handler
-    files at all. `last` is the newest run of any kind, `counted` the one whose account counts for
-    the whole queue, `later` what later runs did with the messages of that one, and `since` those of
-    them that settled messages which needed attention. `saw` is the newest run that saw the depth,
-    at `checked_at`. `max_depth` is MAXDEPTH, as a run last inquired it; `fill` is the depth as a
-    part of it. `oldest` is the time since when the oldest remaining message is on the queue.
+    files at all. Of the later runs, those in `since` settled messages which needed attention. `saw`
+    is the newest run that saw the depth, at `checked_at`. `max_depth` is MAXDEPTH, as a run last
+    inquired it; `fill` is the depth as a part of it. `oldest` is the time since when the oldest
+    remaining message is on the queue.
     """
 
-    handler: str
-    seen: SeenQueue | None
-    refusal: Row | None
-    approvals: tuple[Row, ...]
-    file: HandlerFile | None
-    has_files: bool
+    refusal: Row | None = None
+    approvals: tuple[Row, ...] = ()
+    file: HandlerFile | None = None
+    has_files: bool = False
     findings: tuple[Finding, ...] = ()
-
-    @property
-    def queue_manager(self) -> str:
-        return self.seen.queue_manager if self.seen is not None else ""
-
-    @property
-    def queue(self) -> str:
-        return self.seen.queue if self.seen is not None else ""
-
-    @property
-    def last(self) -> RunFacts | None:
-        return self.seen.last if self.seen is not None else None
-
-    @property
-    def counted(self) -> RunFacts | None:
-        return self.seen.counted if self.seen is not None else None
-
-    @property
-    def later(self) -> tuple[LaterCount, ...]:
-        return self.seen.later if self.seen is not None else ()
 
     @property
     def since(self) -> tuple[SettledSince, ...]:
@@ -213,9 +190,7 @@ class FleetRow:
 
     @cached_property
     def saw(self) -> RunFacts | None:
-        if self.seen is None:
-            return None
-        runs = (self.seen.last, self.seen.whole, self.seen.before, self.seen.closed)
+        runs = (self.last, self.whole, self.before, self.closed)
         return next((run for run in runs if run is not None and depth_of(run) is not None), None)
 
     @property
@@ -242,8 +217,7 @@ class FleetRow:
 
     @property
     def max_depth(self) -> int | None:
-        whole = self.seen.whole if self.seen is not None else None
-        looks = (run.look for run in (self.saw, whole) if run is not None)
+        looks = (run.look for run in (self.saw, self.whole) if run is not None)
         limits = (look.max_depth for look in looks if look is not None)
         return next((limit for limit in limits if limit is not None), None)
 
@@ -278,10 +252,10 @@ class FleetRow:
         other programs put and got in between count in neither. None if a depth or the report is
         missing.
         """
-        if self.seen is None or self.seen.whole is None or self.seen.before is None:
+        whole, before = self.whole, self.before
+        if whole is None or before is None:
             return None
-        whole = self.seen.whole
-        now, then = depth_of(whole), depth_of(self.seen.before)
+        now, then = depth_of(whole), depth_of(before)
         if now is None or then is None or not (whole.report or whole.found_no_work):
             return None
         departed = max(whole.departed, then - now)
@@ -318,10 +292,10 @@ def depth_of(run: RunFacts) -> int | None:
 
 def find_states(row: FleetRow, now: datetime) -> list[Finding]:
     found = [*_about_file(row), *_about_runs(row, now)]
-    if row.seen is None and row.refusal is None:
+    if row.last is not None:
+        found.extend(_about_queue(row, found, now))
+    elif row.refusal is None:
         found.append((QueueState.NEVER_RAN, "The ledger has no run of it."))
-    elif row.seen is not None:
-        found.extend(_about_queue(row, row.seen, found, now))
     return sorted(found, key=lambda one: ORDER[one[0]])
 
 
@@ -380,18 +354,16 @@ def _without_report(run: RunFacts, now: datetime) -> Iterator[Finding]:
         yield (QueueState.INTERRUPTED, text)
 
 
-def _about_queue(
-    row: FleetRow, seen: SeenQueue, found: list[Finding], now: datetime
-) -> Iterator[Finding]:
+def _about_queue(row: FleetRow, found: list[Finding], now: datetime) -> Iterator[Finding]:
     attention, since = row.attention, row.since
     if attention:
         verb = "needs" if attention == 1 else "need"
-        text = f"{count(attention, 'message')} {verb} attention{_as_of(seen, now)}."
+        text = f"{count(attention, 'message')} {verb} attention{_as_of(row, now)}."
         more = f" {settled_in_words(since)}." if since else ""
         yield (QueueState.ATTENTION, text + more)
     if any(state.tone != "good" for state, _ in found):
         return
-    whole, checked = seen.whole, row.checked_at
+    whole, checked = row.whole, row.checked_at
     if whole is None or checked is None:
         yield (QueueState.NO_REPORT, "No run has looked at the whole queue.")
         return
@@ -408,9 +380,9 @@ def _about_queue(
         yield (QueueState.HANDLED, f"{settled_in_words(since)}." if since else headline)
 
 
-def _as_of(seen: SeenQueue, now: datetime) -> str:
+def _as_of(row: FleetRow, now: datetime) -> str:
     """Return the age of a number that a newer run has not confirmed yet, "" if none has to."""
-    counted, whole = seen.counted, seen.whole
+    counted, whole = row.counted, row.whole
     if counted is None or counted.sighting is None or counted == whole:
         return ""
     if whole is not None and whole.found_no_work:
@@ -476,22 +448,28 @@ def read_fleet(
         asked.setdefault((one.handler, one.queue_manager, one.queue), []).append(one)
     newest: dict[str, datetime] = {}
     for queue in queues:
-        began = queue.last.started_at
-        newest[queue.handler] = max(newest.get(queue.handler, began), began)
+        if queue.last is not None:
+            began = queue.last.started_at
+            newest[queue.handler] = max(newest.get(queue.handler, began), began)
     names = {only} if only is not None else {*files, *refusals, *newest}
     allowed = may_read(names)
 
-    def row(handler: str, seen: SeenQueue | None) -> FleetRow:
+    def row(seen: SeenQueue) -> FleetRow:
+        handler = seen.handler
         refusal = refusals.get(handler)
         if refusal is not None and handler in newest and refusal.at <= newest[handler]:
             refusal = None
-        key = (handler, seen.queue_manager, seen.queue) if seen is not None else (handler, "", "")
-        approvals = tuple(asked.get(key, ()))
-        known = FleetRow(handler, seen, refusal, approvals, files.get(handler), bool(files))
+        known = FleetRow(
+            **{one.name: getattr(seen, one.name) for one in fields(SeenQueue)},
+            refusal=refusal,
+            approvals=tuple(asked.get((handler, seen.queue_manager, seen.queue), ())),
+            file=files.get(handler),
+            has_files=bool(files),
+        )
         return replace(known, findings=tuple(find_states(known, now)))
 
-    rows = [row(queue.handler, queue) for queue in queues if queue.handler in allowed]
-    rows += [row(name, None) for name in sorted(names - newest.keys()) if name in allowed]
+    queues += [SeenQueue(name) for name in sorted(names - newest.keys())]
+    rows = [row(queue) for queue in queues if queue.handler in allowed]
     return sorted(rows, key=_need)
 
 

@@ -113,7 +113,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class SeenQueue:
-    """The last runs of a handler on a queue.
+    """The last runs of a handler on a queue; without any, it has neither a run nor a queue.
 
     `last` is the newest run of any kind. The others are for the whole queue, so neither backfills
     nor for named messages: `whole` is the newest, `before` the one before it. `closed` is the
@@ -122,12 +122,12 @@ class SeenQueue:
     """
 
     handler: str
-    queue_manager: str
-    queue: str
-    last: RunFacts
-    whole: RunFacts | None
-    before: RunFacts | None
-    closed: RunFacts | None
+    queue_manager: str = ""
+    queue: str = ""
+    last: RunFacts | None = None
+    whole: RunFacts | None = None
+    before: RunFacts | None = None
+    closed: RunFacts | None = None
     later: tuple[LaterCount, ...] = ()
 
     @property
