@@ -124,48 +124,42 @@ class Trait(Flag):
     """Someone must act on it; not if a dry run is the only reason."""
 
 
+_NONE: Final = Trait(0)
 _HANDLED: Final = Trait.DEPARTED | Trait.SUCCEEDED
 _OPEN: Final = Trait.STAYS | Trait.NEEDS_ATTENTION
 
 
-class Outcome(StrEnum):
+class Outcome(InWords):
     """Result of a message of a snapshot in a run: exactly one of these.
 
-    A declaration has the value in the ledger, the words in reports, the traits, and the plan's
-    disposition. The order is that of reports: from finished to most urgent.
+    A declaration has the value in the ledger, the words in reports, and the traits. The order is
+    that of reports: from finished to most urgent.
     """
 
     DELIVERED = "delivered", "delivered", _HANDLED
     FORWARDED = "forwarded", "forwarded", _HANDLED
     DISCARDED = "discarded", "discarded", _HANDLED
     LEFT_BY_RULE = "left_by_rule", "left by rule", Trait.STAYS
-    LEASED_BY_RUN = "leased_by_run", "leased by another run"
+    LEASED_BY_RUN = "leased_by_run", "leased by another run", _NONE
     EXPIRED = "expired", "expired", Trait.DEPARTED
     TAKEN = "taken", "taken by others", Trait.DEPARTED
     NOT_ATTEMPTED = "not_attempted", "not attempted", _OPEN
-    NOT_SELECTED = "not_selected", "not selected"
+    NOT_SELECTED = "not_selected", "not selected", _NONE
     RETRY_PENDING = "retry_pending", "retry pending", _OPEN | Trait.FAILED
-    UNPROCESSABLE = "unprocessable", "unprocessable", _OPEN, Disposition.UNPROCESSABLE
-    UNMATCHED = "unmatched", "unmatched", _OPEN, Disposition.UNMATCHED
+    UNPROCESSABLE = "unprocessable", "unprocessable", _OPEN
+    UNMATCHED = "unmatched", "unmatched", _OPEN
     EXHAUSTED = "exhausted", "exhausted", _OPEN | Trait.FAILED
     QUARANTINED = "quarantined", "quarantined", _OPEN
     UNKNOWN = "unknown", "unknown", Trait.NEEDS_ATTENTION
 
-    words: str
     traits: Trait
-    disposition: Disposition
 
-    def __new__(
-        cls,
-        value: str,
-        words: str = "",
-        traits: Trait = Trait(0),  # noqa: B008 (a constant)
-        disposition: Disposition = Disposition.PLANNED,
-    ) -> Self:
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.words, member.traits, member.disposition = words, traits, disposition
-        return member
+    @property
+    def disposition(self) -> Disposition:
+        """What a plan decides about a message that ends so."""
+        if self in {Outcome.UNPROCESSABLE, Outcome.UNMATCHED}:
+            return Disposition(self.value)
+        return Disposition.PLANNED
 
     @classmethod
     def having(cls, trait: Trait) -> frozenset[Outcome]:

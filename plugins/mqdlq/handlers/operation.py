@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from mqdlq.controls import Keys
 from mqdlq.controls.evidence import Evidence
 from mqdlq.controls.limits import is_cron
+from mqdlq.model import Declared
 
 TASK_RETRIES: Final = 3
 """How often Airflow runs a task again after a transient fault, unless the handler says otherwise.
@@ -63,35 +64,29 @@ class ApprovalGuards(Keys):
     `max_plan_age`."""
 
 
-class Event(StrEnum):
+class Event(Declared):
     """The subject of an alert, its meaning, and whether it lasts; in the order of alerts.
 
     When an event that lasts is over, the alert is `recovery`. An event with the name of an outcome
     means that messages have this outcome.
     """
 
-    FIRST_ARRIVAL = "first_arrival", "messages arrived on an empty queue"
-    NEW_CAUSE = "new_cause", "a cause that is new on this queue"
-    GROWTH = "growth", "many more messages than in the last run"
+    FIRST_ARRIVAL = "first_arrival", "messages arrived on an empty queue", False
+    NEW_CAUSE = "new_cause", "a cause that is new on this queue", False
+    GROWTH = "growth", "many more messages than in the last run", False
     OLDEST_AGE = "oldest_age", "a message has been on the queue for too long", True
-    EXPIRING = "expiring", "messages expire before the next run"
+    EXPIRING = "expiring", "messages expire before the next run", False
     UNPROCESSABLE = "unprocessable", "messages without a valid MQDLH", True
     EXHAUSTED = "exhausted", "messages whose matching rules used all their attempts", True
     QUARANTINED = "quarantined", "messages that come back each time they are moved", True
     BREAKER = "breaker", "a breaker is open: messages come back, or their puts fail", True
     UNACCOUNTED = "unaccounted", "the account does not add up", True
     FAILED = "failed", "the run failed", True
-    APPROVAL = "approval", "a plan needs an approval"
-    RECOVERY = "recovery", "earlier events are over"
+    APPROVAL = "approval", "a plan needs an approval", False
+    RECOVERY = "recovery", "earlier events are over", False
 
     meaning: str
     lasts: bool
-
-    def __new__(cls, value: str, meaning: str = "", lasts: bool = False) -> Self:
-        """Make a member of its declaration; to look one up takes its value alone."""
-        member = str.__new__(cls, value)
-        member._value_, member.meaning, member.lasts = value, meaning, lasts
-        return member
 
 
 class Notification(Keys):
