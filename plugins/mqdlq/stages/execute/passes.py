@@ -29,18 +29,7 @@ from mqdlq.plan import TARGET_COLUMNS, decide
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.rules import parse
-from mqdlq.stages.execute.attempts import (
-    AttemptRecorder,
-    read_moved,
-    settle_interrupted_attempts,
-)
-from mqdlq.stages.execute.dead_letters import DeadLetterSource, archive_messages, needs_copy
-from mqdlq.stages.execute.pending_steps import (
-    find_reason_not_to_act,
-    lease_until,
-    load_work_list,
-    skip_leased_messages,
-)
+from mqdlq.stages.execute import attempts, dead_letters, pending_steps
 from mqdlq.stages.older_ledger import begin_work
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
@@ -173,26 +162,28 @@ def make_pass(execution: Execution) -> PassResult:
             f"run {run.run_id} has no accepted plan to execute: the task approve was marked as done"
             " by hand, or has failed; clear approve and the tasks after it",
         )
-    if why := find_reason_not_to_act(run, ledger):
+    if why := pending_steps.find_reason_not_to_act(run, ledger):
         execution.log.info("%s: nothing is executed", why.words)
         return PassResult(0, None, 0)
     with _open_queues(execution) as (state, cursor, browsing):
         begun = begin_work(execution, run.run_id, run.state_queue, state)
-        moved = read_moved(state.markers(), run.run_id, plan.plan_id)
-        markers = settle_interrupted_attempts(execution, state, cursor)
+        moved = attempts.read_moved(state.markers(), run.run_id, plan.plan_id)
+        markers = attempts.settle_interrupted_attempts(execution, state, cursor)
         started = _begin_or_resume_pass(execution)
-        work = load_work_list(run, ledger, execution.lake_root)
-        skip_leased_messages(work, execution)
+        work = pending_steps.load_work_list(run, ledger, execution.lake_root)
+        pending_steps.skip_leased_messages(work, execution)
         controls = open_controls(execution)
         controls.observe_queue(work, cursor)
-        copies = archive_messages(execution, work, cursor, controls)
+        copies = dead_letters.archive_messages(execution, work, cursor, controls)
         limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
-        booking = AttemptRecorder(
+        booking = attempts.AttemptRecorder(
             execution, plan.plan_id, destinations, controls, number=begun.number, moved=moved
         )
         rules = Redecision(run, cursor.queue_manager, ledger)
-        source = DeadLetterSource(cursor, copies, is_browsed_apart=browsing is not cursor)
+        source = dead_letters.DeadLetterSource(
+            cursor, copies, is_browsed_apart=browsing is not cursor
+        )
         with UnitEngine(source, booking, markers=state, destinations=destinations) as units:
             units.clear_markers_later(markers)
             for met in work.browse(browsing):
@@ -205,7 +196,7 @@ def make_pass(execution: Execution) -> PassResult:
         controls.hold_all(work)  # the moves of this pass may have changed the holds
         pending = work.find_pending_items()
         next_pass_at = _find_next_pass(run, started, pending)
-        lease_until(next_pass_at, pending, execution)
+        pending_steps.lease_until(next_pass_at, pending, execution)
     for (queue, reason), count in booking.failures.items():
         execution.log.info(
             "%d puts to %s failed: %s", count, printable_name(queue), reason_text(reason)
@@ -243,7 +234,7 @@ def _plan_move(
         item, step = met.item, met.item.due_step if met.item else None
         if item is None or step is None or item.was_tried_since(started):
             continue
-        if needs_copy(step, run) and item.message.message_id not in copies:
+        if dead_letters.needs_copy(step, run) and item.message.message_id not in copies:
             item.withheld_reason = Why.NOT_ARCHIVED()
             continue
         repair = None if step.rule == QUARANTINE else read_repair(run.repair)
@@ -252,7 +243,10 @@ def _plan_move(
 
 
 def _may_move(
-    planned: Planned, rules: Redecision, destinations: Destinations, booking: AttemptRecorder
+    planned: Planned,
+    rules: Redecision,
+    destinations: Destinations,
+    booking: attempts.AttemptRecorder,
 ) -> bool:
     """Return whether all messages may move; otherwise record why they stay."""
     for one in planned.tries:

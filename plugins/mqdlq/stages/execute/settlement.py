@@ -29,13 +29,9 @@ from mqdlq.mqi.client import BLANK_NAME
 from mqdlq.mqi.connect import connect
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
+from mqdlq.stages.execute import pending_steps
 from mqdlq.stages.execute.dead_letters import needs_copy, read_recorded_copies
-from mqdlq.stages.execute.pending_steps import (
-    build_outcome,
-    find_reason_not_to_act,
-    lease_until,
-    load_work_list,
-)
+from mqdlq.stages.execute.pending_steps import build_outcome
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import BACKED_OUT
 from mqdlq.words import STATES
@@ -67,7 +63,7 @@ def settle(execution: Execution, next_pass_at: datetime | None = None) -> Counte
         may_hold = read_controls(run.controls).hold_for_a_time
         due_at = next_pass_at if may_hold else None
         ledger.accounts.record(run.run_id, replace(sighting, next_pass_at=due_at))
-    lease_until(None, (), execution)
+    pending_steps.lease_until(None, (), execution)
     return _check_account(execution, settlement.snapshot.messages, sighting)
 
 
@@ -118,7 +114,7 @@ class _Settlement:
         self._execution, self._run, self._ledger = execution, run, ledger
         self.snapshot = _find_snapshot(execution)
         location = self.snapshot.location
-        self._work = load_work_list(run, ledger, execution.lake_root)
+        self._work = pending_steps.load_work_list(run, ledger, execution.lake_root)
         self._untouched = UntouchedMessages(location, run.named)
         self._controls = open_controls(execution)
         self._missing: Sequence[tuple[int, Mapping[str, Any]]] = ()  # settled, and not met
@@ -200,7 +196,7 @@ class _Settlement:
             with connect(self._execution.settings) as queue_manager:
                 known = Destinations(queue_manager, 1)
                 self._blocked = {to: known.find_blocking_reason(to) for to in wanted}
-        self._reason_not_to_act = find_reason_not_to_act(run, ledger)
+        self._reason_not_to_act = pending_steps.find_reason_not_to_act(run, ledger)
         self._at = self._execution.clock()
         self._controls.hold_all(self._work)
 
