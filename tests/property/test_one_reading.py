@@ -130,9 +130,8 @@ def check(run_id: str, ledger: Ledger, root: str, server: socket.socket) -> None
     assert [getattr(page, name) for name in names] == [getattr(report, name) for name in names]
     assert before.account == report.account
     assert before.needs_attention == report.needs_attention
-    assert files.adds_up == (report.account is None or report.account.adds_up) or (
-        report.account is not None and report.account.last_browse is None
-    )
+    closed = report.account is not None and report.account.last_browse is not None
+    assert files.adds_up == (not closed or not page.account or page.account.adds_up)
     assert files.failed == report.failed == (page.verdict is Verdict.FAILED)
     assert sum(files.attention.values()) == report.needs_attention
     recorded = ledger.accounts.verdict_of(run_id)

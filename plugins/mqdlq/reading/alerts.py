@@ -20,7 +20,7 @@ from mqdlq.model import Outcome
 from mqdlq.words import count, name_causes
 
 if TYPE_CHECKING:  # templates: not at parse time
-    from mqdlq.reading.report.files import ReportFiles
+    from mqdlq.reading.report.building import Report
 
 LASTING: Final[tuple[str, ...]] = tuple(event for event in Event if event.lasts)
 
@@ -40,7 +40,7 @@ Notify = Callable[[Sequence[Alert]], Sequence[Event]]
 
 def send(
     run: Run,
-    files: ReportFiles,
+    report: Report,
     thresholds: Alerts,
     notify: Notify,
     *,
@@ -50,7 +50,7 @@ def send(
     """Send the alerts of a run that has ended; a second call for a run sends nothing twice."""
     run_id = run.run_id
     before = ledger.alerts.sent(run_id)
-    found, holds = alerts_of(run, files, thresholds, ledger=ledger, now=now)
+    found, holds = alerts_of(run, report, thresholds, ledger=ledger, now=now)
     new = [alert for alert in found if alert.event not in before]
     sent = notify(new)
     # The next run sends an alert again that did not reach every recipient.
@@ -74,7 +74,7 @@ def send_start_failure(
 
 
 def alerts_of(
-    run: Run, files: ReportFiles, thresholds: Alerts, *, ledger: Ledger, now: datetime
+    run: Run, report: Report, thresholds: Alerts, *, ledger: Ledger, now: datetime
 ) -> tuple[list[Alert], list[str]]:
     """Return the alerts of a run that has ended, and the lasting events that hold after it.
 
@@ -84,14 +84,14 @@ def alerts_of(
     """
     before = ledger.alerts.run_before(run)
     lasted = ledger.alerts.lasting(before) if before is not None else set()
-    found = dict(_found(run, files, thresholds, ledger, now))
+    found = dict(_found(run, report, thresholds, ledger, now))
     observable = _observable_events(run, ledger)
     observed = observable | ({Event.EXPIRING} if observable and not run.message_keys else set())
     holds = found.keys() | (lasted - observed)
     if Event.FAILED not in lasted and ledger.alerts.could_not_begin_since(before, run):
         lasted.add(Event.FAILED)
         observable.add(Event.FAILED)  # this run has started
-    if files.expires_anew:
+    if report.expiry is not None and report.expiry.new:
         lasted.discard(Event.EXPIRING)
     new = {event: words for event, words in found.items() if event not in lasted}
     over = sorted(lasted & observable - found.keys())
@@ -99,7 +99,7 @@ def alerts_of(
         new[Event.RECOVERY] = f"over: {', '.join(over)}"
     place = f"{run.queue} @ {run.queue_manager}"
     alerts = [
-        Alert(event, f"{run.handler}: {new[event]} ({place})", files.short)
+        Alert(event, f"{run.handler}: {new[event]} ({place})", report.short)
         for event in Event
         if event in new
     ]
@@ -127,7 +127,7 @@ def build_approval_alert(run: Run, asked: Iterable[str]) -> Alert:
 
 
 def _found(
-    run: Run, files: ReportFiles, thresholds: Alerts, ledger: Ledger, now: datetime
+    run: Run, report: Report, thresholds: Alerts, ledger: Ledger, now: datetime
 ) -> Iterator[tuple[Event, str]]:
     before = ledger.alerts.run_before(run, is_closed=True)
     sighting = ledger.accounts.of_run(before) if before is not None else None
@@ -140,26 +140,26 @@ def _found(
         yield Event.NEW_CAUSE, f"{'new causes' if len(new) > 1 else 'new cause'}: {named}"
     if is_whole and had and messages - had >= thresholds.growth:
         yield Event.GROWTH, f"{count(messages - had, 'more message')} than in the last run"
-    yield from _about_remaining_messages(run.run_id, files, thresholds, ledger, now)
-    if not files.adds_up:
+    yield from _about_remaining_messages(run.run_id, report, thresholds, ledger, now)
+    if not report.adds_up:
         yield Event.UNACCOUNTED, "the account does not add up"
-    elif files.failed:
+    elif report.failed:
         yield Event.FAILED, "the run failed"
 
 
 def _about_remaining_messages(
-    run_id: str, files: ReportFiles, thresholds: Alerts, ledger: Ledger, now: datetime
+    run_id: str, report: Report, thresholds: Alerts, ledger: Ledger, now: datetime
 ) -> Iterator[tuple[Event, str]]:
     outcomes = Counter({str(one): number for one, number in ledger.outcomes.counts(run_id).items()})
     outcomes[Outcome.QUARANTINED] += len(ledger.outcomes.quarantine_forwards(run_id))
-    oldest = files.oldest_left
+    oldest = report.oldest_left
     if oldest is not None and now - oldest >= thresholds.oldest_age:
         yield Event.OLDEST_AGE, f"a message has been on the queue since {oldest:%Y-%m-%d %H:%M} UTC"
-    if files.expiring:
-        yield Event.EXPIRING, files.expiring
-    if files.breakers:
-        others = len(files.breakers) - 1
-        yield Event.BREAKER, files.breakers[0] + (f", and {others:,} more" if others else "")
+    if expiring := report.expiring:
+        yield Event.EXPIRING, expiring
+    if report.breakers:
+        others = len(report.breakers) - 1
+        yield Event.BREAKER, report.breakers[0] + (f", and {others:,} more" if others else "")
     for event in Event:
         if number := outcomes.get(event.value):
             yield event, f"{count(number, 'message')} {event}"

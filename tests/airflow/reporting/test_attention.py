@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mqdlq.airflow.operators.stages import Report
+from mqdlq.ledger import open_ledger
 from mqdlq.model import Verdict
-from mqdlq.reading.report.files import ReportFiles
+from mqdlq.reading.report.files import write_report
+from tests.support.world import NOON
 
 HEADLINE = "3 messages: 1 handled, 2 need attention. The account adds up."
 
 
 def failure(directory: Path, verdict: Verdict, keys: str = "", why: str = "") -> str:
     (directory / "demo.yaml").write_text(f"connection: mq\nrules: demo.rules\n{keys}")
-    files = ReportFiles(
-        "",
-        directory / "report.html",
-        directory / "report.json",
-        failed=verdict is Verdict.FAILED,
-        why=why,
-        verdict=verdict,
-        headline=HEADLINE,
-    )
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        open_ledger(f"sqlite:///{directory}/ledger.db") as ledger,
+    ):
+        patch.setenv("MQDLQ_HOME", str(directory))
+        written = write_report(
+            "demo-1", ledger=ledger, lake_root=str(directory), stages={}, clock=lambda: NOON
+        )
+    files = replace(written, verdict=verdict, why=why, headline=HEADLINE)
     return Report(task_id="report", handler="demo", directory=directory).failure_of(files)
 
 

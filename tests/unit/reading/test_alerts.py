@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.failures import Failure
 from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger.tables import Look, Run, alerts, causes
+from mqdlq.model import Verdict
 from mqdlq.reading.alerts import Alert, alerts_of, start_failure_alerts
-from mqdlq.reading.report.building import expiry_in_words, read_report
-from mqdlq.reading.report.files import ReportFiles
+from mqdlq.reading.report.building import read_report
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import World
@@ -53,19 +52,19 @@ def events(
         now=world.clock(),
     )
     oldest = world.ledger.accounts.oldest_that_stays(run, report.oldest_left)
-    expiring = expiry_in_words(report.expiry) if report.expiry else ""
-    breakers = tuple(ramp_in_words(row) for row in report.ramps if row.is_open)
-    anew = report.expiry is not None and report.expiry.new > 0
-    files = ReportFiles(
-        *("", Path(), Path(), failed, "", "a short text"),
-        adds_up=adds_up,
+    account = report.account
+    if account is not None:
+        account = replace(account, differences=() if adds_up else ("a message is missing",))
+    report = replace(
+        report,
+        account=account,
         oldest_left=oldest,
-        expiring=expiring,
-        breakers=breakers,
-        expires_anew=anew,
+        verdict=Verdict.FAILED if failed else Verdict.OK,
+        headline="a short text",
+        why="",
     )
     thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
-    found, lasting = alerts_of(run, files, thresholds, ledger=world.ledger, now=world.clock())
+    found, lasting = alerts_of(run, report, thresholds, ledger=world.ledger, now=world.clock())
     names = [alert.event for alert in found]
     world.ledger.alerts.record(run.run_id, names, lasting, world.clock())
     assert world.ledger.alerts.sent(run.run_id) == set(names)

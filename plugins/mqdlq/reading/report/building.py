@@ -168,6 +168,47 @@ class Report(RunReading):
     def next_steps(self) -> str:
         return "; ".join(dict.fromkeys(one.next_step for one in self.failures if one.next_step))
 
+    @property
+    def short(self) -> str:
+        """Headline, reason and next step, as an alert has them."""
+        steps = f"Next: {self.next_steps}" if self.next_steps else ""
+        return "\n".join(filter(None, (self.headline, self.why, steps)))
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the account adds up; one that no last browse has closed says nothing."""
+        account = self.account
+        return account is None or account.last_browse is None or account.adds_up
+
+    @property
+    def expiring(self) -> str:
+        """Which messages expire before the next run, in words; "" if none does."""
+        return expiry_in_words(self.expiry)
+
+    @property
+    def breakers(self) -> tuple[str, ...]:
+        """The open breakers, in words."""
+        return tuple(ramp_in_words(row) for row in self.ramps if row.is_open)
+
+    @property
+    def reasons(self) -> Counter[int]:
+        """How many messages of the snapshot have which reason in their MQDLH, 0 without one."""
+        counted: Counter[int] = Counter()
+        for group in self.causes:
+            counted[group.cause.reason] += group.messages
+        if self.sources.snapshot is not None and not self.sources.troubles:
+            counted[0] += self.sources.snapshot.messages - counted.total()
+        return +counted
+
+    @property
+    def attention(self) -> Counter[Outcome]:
+        """How many messages with which outcome need attention."""
+        counted: Counter[Outcome] = Counter()
+        for group in self.attention_groups:
+            if group.first.outcome is not None:
+                counted[group.first.outcome] += group.messages
+        return counted
+
 
 def read_report(
     run_id: str,

@@ -6,22 +6,19 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from mqdlq import directories
-from mqdlq.controls.ramp.report import ramp_in_words
 from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Ending, RecordedVerdict
-from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import (
     Report,
     all_failures,
-    expiry_in_words,
     ordered,
     read_report,
 )
@@ -34,36 +31,14 @@ from mqdlq.words import visible
 _PRIVATE_FILE: Final = 0o600
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFiles:
-    """A written report, and what alerts and metrics take from it.
-
-    `why` says why the run counts as failed, "" where it does not; `short` is the headline, the
-    reason and the next step. `note` has the words of the run's note in Airflow, see `run_note`.
-    Without an account, or before the last browse has closed it, `adds_up` is true. `oldest_left` is
-    the time since when the oldest remaining message is on the queue. `expiring` says in words which
-    messages expire before the next run, `breakers` which breakers are open; with `expires_anew` the
-    report of the previous run did not say so of one of these messages. `reasons` counts the
-    messages of the snapshot by the reason in their MQDLH, 0 without one, `attention` those that
-    need attention by outcome.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles(Report):
+    """A report with its text and its files; `note` has the words of the run's note in Airflow."""
 
     text: str
     html_path: Path
     json_path: Path
-    failed: bool
-    why: str
-    short: str = ""
-    verdict: Verdict = Verdict.OK
-    headline: str = ""
-    note: Mapping[str, str] = field(default_factory=dict)
-    adds_up: bool = True
-    oldest_left: datetime | None = None
-    expiring: str = ""
-    expires_anew: bool = True
-    breakers: tuple[str, ...] = ()
-    reasons: Mapping[int, int] = field(default_factory=dict)
-    attention: Mapping[Outcome, int] = field(default_factory=dict)
+    note: Mapping[str, str]
 
 
 def write_report(
@@ -98,26 +73,12 @@ def write_report(
     _write(json_path, render_json(report))
     if report.run is not None:
         _record_verdict(report, ledger)
-    next_steps = f"Next: {report.next_steps}" if report.next_steps else ""
-    # An account that was not closed says nothing: the run broke off before its last browse.
-    closed = report.account is not None and report.account.last_browse is not None
     return ReportFiles(
-        text,
-        html_path,
-        json_path,
-        report.failed,
-        report.why,
-        short="\n".join(filter(None, (report.headline, report.why, next_steps))),
-        verdict=report.verdict,
-        headline=report.headline,
+        **{one.name: getattr(report, one.name) for one in fields(Report)},
+        text=text,
+        html_path=html_path,
+        json_path=json_path,
         note=run_note(report, None if airflow is None else Paths(airflow)),
-        adds_up=report.account is None or report.account.adds_up or not closed,
-        oldest_left=report.oldest_left,
-        expiring=expiry_in_words(report.expiry),
-        expires_anew=report.expiry is not None and report.expiry.new > 0,
-        breakers=tuple(ramp_in_words(row) for row in report.ramps if row.is_open),
-        reasons=_reasons(report),
-        attention=_attention(report),
     )
 
 
@@ -159,23 +120,6 @@ def _record_verdict(report: Report, ledger: Ledger) -> None:
         how = Ending(row.rule, row.action, row.target_q, row.target_q_mgr, row.outcome)
         outcomes[how] += row.messages
     ledger.accounts.record_verdict(report.run_id, verdict, outcomes)
-
-
-def _reasons(report: Report) -> Counter[int]:
-    counted: Counter[int] = Counter()
-    for group in report.causes:
-        counted[group.cause.reason] += group.messages
-    if report.sources.snapshot is not None and not report.sources.troubles:
-        counted[0] += report.sources.snapshot.messages - counted.total()
-    return +counted
-
-
-def _attention(report: Report) -> Counter[Outcome]:
-    counted: Counter[Outcome] = Counter()
-    for group in report.attention_groups:
-        if group.first.outcome is not None:
-            counted[group.first.outcome] += group.messages
-    return counted
 
 
 def written_stages(run_id: str) -> tuple[dict[str, str], tuple[Failure, ...]]:

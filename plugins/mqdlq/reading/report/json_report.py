@@ -1,14 +1,10 @@
 """Render a report as JSON for programs, a document of a fixed structure.
 
-The keys are those in `KEYS`, with `format`, `version` and `failed` before them: `verdict` (ok,
-empty, settled, attention, unfinished, failed), `headline`, `why`, `run`, `stages` (name to state),
-`failures`, `troubles`, `snapshot`, `plan`, `account` (with `booked` and `adds_up`), `rules`,
-`failed_rules`, `causes`, `needs_attention` (a number), `attention_groups`, `attention_messages`,
-`without_outcome` (a number), `unaccounted_groups`, `unaccounted`, `more`, `learned`, `timeline`,
-`attempts` (state to number), `oldest_left`, `written_at`, `resolution`, `expiry`, `ramps`,
-`returns`, `repairs`, `evidence`. Times are ISO 8601 in UTC; outcomes, actions, states and phases
-are the ledger's values; an unknown value is null or
-"". A new key may appear within a version; no key changes its meaning.
+Its keys, and those of its records, are in `KEYS`; `format`, `version` and `failed` come first.
+`needs_attention` and `without_outcome` are numbers, `stages` maps names to states and `attempts`
+states to numbers. Times are ISO 8601 in UTC; verdict, outcomes, actions, states and phases are the
+ledger's values; an unknown value is null or "". A new key may appear within a version; no key
+changes its meaning.
 `attention_messages` and `unaccounted` list at most 1,000 messages in the same trouble, and 10,000
 in all; the groups count all of them.
 `failures` say why stages failed (`task`, `why`, `error_id`, `next_step`); a run that failed before
