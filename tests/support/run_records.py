@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mqdlq.ledger.tables import Look, Run
-from mqdlq.stages.sense.inspect_queue import Decision
+from mqdlq.stages.sense import Decision
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

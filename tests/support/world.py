@@ -38,7 +38,7 @@ from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
 from mqdlq.rules import freeze, parse
 from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, settle
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.start_run import prepare_run, record_run
+from mqdlq.stages.sense import prepare_run, record_run
 from mqdlq.stages.snapshot.capture import SnapshotOptions
 from mqdlq.stages.snapshot.taking import take_snapshot
 from tests.support.write_locks import require_write_locks

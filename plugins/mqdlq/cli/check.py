@@ -31,7 +31,7 @@ from mqdlq.mqi.evidence import describe_disabled_events
 from mqdlq.mqi.state_queue import browse_markers
 from mqdlq.rules import Rule, RulesTable, parse
 from mqdlq.stages.older_ledger import require_known_markers, require_newest_ledger
-from mqdlq.stages.sense.start_run import select_queue_manager
+from mqdlq.stages.sense import select_queue_manager
 from mqdlq.stages.units.destinations import Destinations
 
 

@@ -43,7 +43,7 @@ from mqdlq.local.environment import read_settings, unusable
 from mqdlq.mqi.connect import connect
 from mqdlq.reading.page_paths import dag_of
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.start_run import BackfillWindow, find_scheduled_queue
+from mqdlq.stages.sense import BackfillWindow, find_scheduled_queue
 from mqdlq.words import count, moment, period, place
 
 POLL_S: Final = 2

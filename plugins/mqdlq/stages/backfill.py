@@ -26,7 +26,7 @@ from mqdlq.resources import Execution
 from mqdlq.rules import find_unstored
 from mqdlq.rules.diagnostics import listed
 from mqdlq.stages.execute.settlement import read_all_keys, read_message_keys
-from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.sense import BackfillWindow, find_snapshots_in_window
 from mqdlq.stages.snapshot import taking
 
 

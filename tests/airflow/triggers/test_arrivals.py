@@ -28,10 +28,10 @@ from mqdlq.handlers import load_handler
 from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import MAX_CONNECTIONS, shared_inquiry_pool
-from mqdlq.stages.sense.start_run import build_scheduled_run
-from mqdlq.stages.sense.work_detection import (
+from mqdlq.stages.sense import (
     REPEAT_EVENT_AFTER,
     QueueState,
+    build_scheduled_run,
     should_report,
 )
 from tests.airflow.triggers.test_triggers import put

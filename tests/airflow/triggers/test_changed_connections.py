@@ -20,7 +20,7 @@ from mqdlq.airflow.triggers.waiting import AnswerTrigger, DepthTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiry_pool
-from mqdlq.stages.sense.inspect_queue import WaitForMessages, WaitForQueueManager
+from mqdlq.stages.sense import WaitForMessages, WaitForQueueManager
 
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
 Change = Callable[[], None]

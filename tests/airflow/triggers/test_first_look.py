@@ -22,7 +22,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.ledger import open_ledger
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import RulesError
-from mqdlq.stages.sense import inspect_queue
+from mqdlq.stages import sense
 
 GONE = "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059)"
 
@@ -199,7 +199,7 @@ def test_a_continuous_run_continues_after_its_pause(
     task = handler(place, "NO", keys="schedule: '@continuous'\n")
     put("DLQ")
     task.execute(context())
-    monkeypatch.setattr(inspect_queue, "FAILURE_DELAY", timedelta(0))
+    monkeypatch.setattr(sense, "FAILURE_DELAY", timedelta(0))
 
     task.look_once_more(context("two"), {})
 

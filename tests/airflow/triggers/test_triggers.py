@@ -26,9 +26,8 @@ from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.rules import parse
-from mqdlq.stages.sense import work_detection
-from mqdlq.stages.sense.inspect_queue import WaitForQueueManager
-from mqdlq.stages.sense.work_detection import RulesWatch
+from mqdlq.stages import sense
+from mqdlq.stages.sense import RulesWatch, WaitForQueueManager
 
 PAST = datetime(2026, 11, 21, tzinfo=UTC)
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
@@ -228,7 +227,7 @@ def test_unchanged_rules_files_are_not_read_again(
     watch = RulesWatch("night", None, parse(RULES, "night.rules").digest)
     assert not watch.have_changed()
     read: list[str] = []
-    monkeypatch.setattr(work_detection, "load_handler", read.append)
+    monkeypatch.setattr(sense, "load_handler", read.append)
 
     assert not watch.have_changed()
     assert read == []

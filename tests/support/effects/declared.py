@@ -18,7 +18,7 @@ from mqdlq.airflow.params import SCHEMAS
 from mqdlq.cli import commands
 from mqdlq.handlers.configuration import Handler
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.inspect_queue import SenseResources
+from mqdlq.stages.sense import SenseResources
 from tests.support.declared_commands import own_commands
 
 Change = Callable[[Any, Any], Any]

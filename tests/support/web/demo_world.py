@@ -30,7 +30,7 @@ from mqdlq.reading.report.files import write_report
 from mqdlq.stages.approve import review_plan
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.start_run import inquire_depth
+from mqdlq.stages.sense import inquire_depth
 from mqdlq.stages.snapshot.capture import SnapshotOptions
 from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import NOON, Clock, World

@@ -16,7 +16,7 @@ from mqdlq.ledger.runs import LastAccount
 from mqdlq.stages.execute import make_pass
 from mqdlq.stages.execute.passes import find_reason_not_to_wait
 from mqdlq.stages.retention import prune_for_handler
-from mqdlq.stages.sense.work_detection import find_work_for_next_run
+from mqdlq.stages.sense import find_work_for_next_run
 from mqdlq.stages.snapshot.capture import SnapshotOptions
 from tests.support.world import NOON, World
 from tests.unit.controls.loops.returning import send_back

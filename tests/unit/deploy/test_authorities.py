@@ -14,8 +14,8 @@ from mqdlq import directories
 from mqdlq.errors import QueueManagerError
 from mqdlq.local import demo
 from mqdlq.mqi.connect import QueueManager
+from mqdlq.stages import sense
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense import start_run
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def connect_as(world: World, user: str) -> None:
 
 
 def sensed(world: World) -> int:
-    return start_run.inquire_depth(world.start(RULES), world.settings)[0]
+    return sense.inquire_depth(world.start(RULES), world.settings)[0]
 
 
 def outcomes(world: World, *, dry_run: bool) -> dict[str, int]:
@@ -101,7 +101,7 @@ def test_the_user_who_senses_sees_the_depth_and_cannot_browse(world: World) -> N
     connect_as(world, SENSE)
     run = world.start(RULES)
 
-    assert start_run.inquire_depth(run, world.settings)[0] == 71
+    assert sense.inquire_depth(run, world.settings)[0] == 71
     with pytest.raises(QueueManagerError) as refused:
         world.snapshot(run)
     assert str(refused.value) == (

@@ -32,7 +32,7 @@ from mqdlq.handlers import Handler, load_handler
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.resources import Execution
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.start_run import BackfillWindow, select_queue_manager
+from mqdlq.stages.sense import BackfillWindow, select_queue_manager
 
 DEFER_FROM_S = 10
 """Waits below this are slept in the worker: the scheduler takes a task that is resumed sooner than

@@ -17,7 +17,7 @@ from mqdlq.airflow.params import request
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import LedgerError, UnfinishedRestorationError
 from mqdlq.handlers import load_handler
-from mqdlq.stages.sense.start_run import select_queue_manager
+from mqdlq.stages.sense import select_queue_manager
 
 report_text = logging.getLogger("mqdlq.reading.report")
 """How the restoration went, as text; `mqdlq restore run` ends with it."""

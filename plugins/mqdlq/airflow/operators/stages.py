@@ -45,8 +45,8 @@ from mqdlq.ledger.tables import Look, Run
 from mqdlq.model import Verdict
 from mqdlq.reading import alerts
 from mqdlq.reading.page_paths import Paths
-from mqdlq.stages.sense import inspect_queue as sensing
-from mqdlq.stages.sense.start_run import follower_of, must_be_followed
+from mqdlq.stages import sense as sensing
+from mqdlq.stages.sense import follower_of, must_be_followed
 from mqdlq.words import outcomes_in_words
 
 if TYPE_CHECKING:

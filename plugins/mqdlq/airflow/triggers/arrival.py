@@ -30,11 +30,13 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiry_pool
-from mqdlq.stages.sense.start_run import build_scheduled_run, find_queue, find_scheduled_queue
-from mqdlq.stages.sense.work_detection import (
+from mqdlq.stages.sense import (
     FileStamps,
     QueueState,
+    build_scheduled_run,
+    find_queue,
     find_rule_files,
+    find_scheduled_queue,
     find_work_for_next_run,
     should_report,
     stamp_files,

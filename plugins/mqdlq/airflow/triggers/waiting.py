@@ -30,9 +30,12 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.evidence import shared_event_watches
 from mqdlq.mqi.inquiries import shared_inquiry_pool
-from mqdlq.stages.sense.inspect_queue import WaitForMessages, WaitForQueueManager
-from mqdlq.stages.sense.start_run import select_queue_manager
-from mqdlq.stages.sense.work_detection import RulesWatch
+from mqdlq.stages.sense import (
+    RulesWatch,
+    WaitForMessages,
+    WaitForQueueManager,
+    select_queue_manager,
+)
 
 SILENT_S: Final = 60.0
 """The time after which the log reports, and repeats, that there is no answer."""

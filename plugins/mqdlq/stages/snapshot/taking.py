@@ -27,7 +27,7 @@ from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.plan import needs_a_dlh
 from mqdlq.rules import parse, table_with, treatment_changes
 from mqdlq.stages.execute import Execution, settle
-from mqdlq.stages.sense.work_detection import has_open_units
+from mqdlq.stages.sense import has_open_units
 from mqdlq.stages.snapshot.capture import PayloadCapture, SnapshotOptions
 from mqdlq.stages.snapshot.rows import (
     AttemptNumbers,

@@ -14,7 +14,7 @@ from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.stages.backfill import drop_pruned, find_differences, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.retention import prune_snapshots
-from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.sense import BackfillWindow, find_snapshots_in_window
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
 from mqdlq.stages.backfill import check_comparisons, merge_window
 from mqdlq.stages.execute import settle
-from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.sense import BackfillWindow, find_snapshots_in_window
 from tests.support.world import NOON, World
 
 DAY = BackfillWindow(NOON, NOON + timedelta(days=1))

@@ -16,7 +16,7 @@ from mqdlq.model import Outcome
 from mqdlq.stages.backfill import drop_pruned, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.retention import find_reasons_to_keep, prune_snapshots
-from mqdlq.stages.sense.start_run import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.sense import BackfillWindow, find_snapshots_in_window
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.slow

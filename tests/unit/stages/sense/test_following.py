@@ -13,12 +13,13 @@ from mqdlq.handlers import Handler
 from mqdlq.ledger.tables import Look, Run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.inspect_queue import (
+from mqdlq.stages.sense import (
     SenseResources,
     WaitForMessages,
+    follower_of,
     inspect_queue,
+    must_be_followed,
 )
-from mqdlq.stages.sense.start_run import follower_of, must_be_followed
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.stages

@@ -14,14 +14,14 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger.tables import Approval, Look, Run, TakenSnapshot
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.inspect_queue import (
+from mqdlq.stages.sense import (
+    BackfillWindow,
     Decision,
     SenseResources,
     WaitForMessages,
     WaitForQueueManager,
     inspect_queue,
 )
-from mqdlq.stages.sense.start_run import BackfillWindow
 from tests.support.run_records import outline
 from tests.support.world import World
 

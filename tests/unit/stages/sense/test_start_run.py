@@ -8,9 +8,9 @@ from mqdlq.errors import ConnectionSettingsError, HandlerError, QueueManagerErro
 from mqdlq.handlers import Handler
 from mqdlq.ledger.tables import Run
 from mqdlq.rules import RulesError
+from mqdlq.stages import sense
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense import start_run
-from mqdlq.stages.sense.work_detection import has_open_units, has_unfinished_work
+from mqdlq.stages.sense import has_open_units, has_unfinished_work
 from tests.support.world import World
 
 
@@ -129,7 +129,7 @@ def test_depth_and_its_limit_are_inquired(world: World) -> None:
     world.dead_letter()
     run = world.start("ACTION(RETRY)")
 
-    assert start_run.inquire_depth(run, world.settings) == (1, 5000)
+    assert sense.inquire_depth(run, world.settings) == (1, 5000)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_an_interrupted_unit_is_work_on_an_empty_queue_too(world: World) -> None
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
     later = world.start("ACTION(RETRY)")
 
-    assert start_run.inquire_depth(later, world.settings) == (0, 5000)
+    assert sense.inquire_depth(later, world.settings) == (0, 5000)
     assert has_unfinished_work(later, world.ledger)
     assert has_open_units(later, world.ledger)
 

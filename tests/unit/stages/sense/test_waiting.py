@@ -13,17 +13,17 @@ from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger.tables import Look
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.inspect_queue import (
+from mqdlq.stages.sense import (
     FAILURE_DELAY,
     Decision,
     WaitForMessages,
     WaitForQueueManager,
+    Watch,
     decide_after_inspection,
     decide_without_answer,
     delay_failure,
     find_wait_end,
 )
-from mqdlq.stages.sense.work_detection import Watch
 from tests.support.run_records import NOON, outline, run_record
 
 LATER = NOON + timedelta(seconds=60)

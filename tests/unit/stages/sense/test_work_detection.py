@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.ledger.tables import Look
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense.work_detection import Watch, find_watch
+from mqdlq.stages.sense import Watch, find_watch
 from tests.support.world import World
 
 pytestmark = pytest.mark.stages

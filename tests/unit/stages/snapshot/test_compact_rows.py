@@ -15,7 +15,7 @@ from mqdlq.ledger.tables import Run
 from mqdlq.model import Outcome
 from mqdlq.reading.report.building import read_report
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense.work_detection import Watch, find_watch
+from mqdlq.stages.sense import Watch, find_watch
 from tests.support.settled_backlog import RULES, count_rows, put_backlog, run_to_end
 from tests.support.world import World
 

@@ -1,1 +1,0 @@
-"""The first stage: inquire whether a queue has work, then begin the run or wait."""
