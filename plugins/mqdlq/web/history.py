@@ -246,8 +246,8 @@ def history(
             "MQDLQ-970", f"The range begins on {since} and ends on {until}; swap the two dates"
         )
     queues = {f"{q.queue} @ {q.queue_manager}": q for q in ledger.overview.queues(handler)}
-    newest = sorted(queues, key=lambda name: queues[name].last.started_at, reverse=True)
-    name = queue if queue in queues else next(iter(newest), "")
+    started = {name: one.last.started_at for name, one in queues.items() if one.last is not None}
+    name = queue if queue in queues else max(started, key=started.__getitem__, default="")
     charts = []
     if name:
         place, bins = (queues[name].queue_manager, queues[name].queue), Bins(since, until)
