@@ -28,6 +28,7 @@ def test_a_queue_has_its_newest_run_and_the_whole_run_before(ledger: Ledger) -> 
         RecordedRun(name=str(number), at=NOON + number * HOUR).record(ledger)
 
     (queue,) = ledger.overview.queues()
+    assert queue.last is not None
 
     assert (queue.handler, queue.queue_manager, queue.queue) == ("demo", "QM1", "DLQ")
     assert queue.last.run_id == "demo-2"
@@ -43,6 +44,7 @@ def test_a_run_has_its_look_its_last_browse_and_its_verdict(ledger: Ledger) -> N
     (queue,) = ledger.overview.queues()
 
     run = queue.last
+    assert run is not None
     assert run.look is not None
     assert run.sighting is not None
     assert run.report is not None
@@ -58,6 +60,7 @@ def test_a_run_of_an_earlier_version_has_no_maximum_depth_and_no_verdict(ledger:
     (queue,) = ledger.overview.queues()
 
     run = queue.last
+    assert run is not None
     assert run.look is not None
     assert (run.look.max_depth, run.verdict, run.report, run.departed) == (None, "", None, 0)
 
@@ -70,6 +73,7 @@ def test_a_run_for_a_part_of_the_queue_is_the_last_but_not_the_last_whole_run(
     RecordedRun(name="part", at=NOON + HOUR, run=other).record(ledger)
 
     (queue,) = ledger.overview.queues()
+    assert queue.last is not None
 
     assert queue.last.run_id == "demo-part"
     assert queue.last.named_messages == ("message_keys" in other)
@@ -85,6 +89,7 @@ def test_the_last_account_is_found_behind_runs_that_found_settled_messages(ledge
         idle.record(ledger)
 
     (queue,) = ledger.overview.queues()
+    assert queue.last is not None
 
     assert queue.last.run_id == "demo-2"
     assert queue.closed is not None
@@ -151,8 +156,11 @@ def test_an_unanswered_approval_of_a_run_without_an_account_is_open(ledger: Ledg
         3,
     )
     (queue,) = ledger.overview.queues("demo")
+    assert queue.last is not None
     assert queue.last.asked_at == found.at == NOON + timedelta(seconds=3)
-    assert ledger.overview.queues("answered")[0].last.asked_at is None
+    (answered,) = ledger.overview.queues("answered")
+    assert answered.last is not None
+    assert answered.last.asked_at is None
     assert ledger.overview.open_approvals("answered") == []
 
 
