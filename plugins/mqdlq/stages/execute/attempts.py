@@ -1,4 +1,4 @@
-"""The attempts of a run: record those of a pass, settle those that an interruption left open."""
+"""The attempts of a run: record each of a pass, and settle what an interruption left open."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def _repeats_recorded_failure(planned: PlannedAttempt, reason: int) -> bool:
     return recorded == (reason, step.target_q, step.target_q_mgr)
 
 
-# Settle the attempts that earlier executions left open, and those that an older ledger lost.
+# Settle the attempts that earlier executions left open, and any that an older ledger lost.
 
 RESOLUTION_TIMEOUT = timedelta(seconds=60)
 """How long the queue manager may take to resolve the unit of work of a lost connection."""
