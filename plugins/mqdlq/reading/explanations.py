@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mqdlq import constants
@@ -18,32 +17,24 @@ RULES_APPLY_TO: Final = {
 """The messages that rules match and act on, in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedRule:
-    """A rule of a table in words: its line and text, and why it matches the message or does not.
-
-    `is_tried` says that the rule is in the chain of rules that a run tries.
-    """
-
-    number: int
-    line: int
-    text: str
-    matches: bool
-    is_tried: bool
-    why: str
+ExplainedRule = dict[str, Any]
 
 
 def explained_rules(explanation: Explanation) -> list[ExplainedRule]:
+    """Return every rule of an explanation in words, in the order of the table.
+
+    Each has its `line` and `text`, whether it `matches` the message, and `why`. `is_tried` says
+    that the rule is in the chain of rules that a run tries.
+    """
     return [
-        ExplainedRule(
-            number,
-            trace.rule.line,
-            " ".join(rule_parameters(trace.rule)),
-            not trace.failures,
-            trace.rule in explanation.chain,
-            _trace_as_text(trace),
-        )
-        for number, trace in enumerate(explanation.traces, start=1)
+        {
+            "line": trace.rule.line,
+            "text": " ".join(rule_parameters(trace.rule)),
+            "matches": not trace.failures,
+            "is_tried": trace.rule in explanation.chain,
+            "why": _trace_as_text(trace),
+        }
+        for trace in explanation.traces
     ]
 
 

@@ -371,7 +371,7 @@ def _ending(compact: Mapping[str, Any]) -> Ending:
 def _settled_fact(how: Ending, row: Mapping[str, Any], taken_at: datetime) -> OutcomeFact:
     """Return the outcome that a settled message keeps.
 
-    Its reason is that which settling gives for a new message, so that both share a group.
+    Its reason is the one that settling gives for a new message, so that both share a group.
     """
     why = Why.SETTLED_BEFORE()
     if how.outcome is Outcome.UNPROCESSABLE:
