@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -21,7 +22,7 @@ from mqdlq.cli.connections import ConnectionId
 from mqdlq.cli.output import attributes, now, refusal, refusing
 from mqdlq.errors import MqDlqError
 from mqdlq.local.environment import find_settings
-from mqdlq.mqi.connect import QueueManager, connect
+from mqdlq.mqi.connect import connect
 from mqdlq.mqi.connection_settings import ConnectionSettings
 from mqdlq.tools.certify import certification
 from mqdlq.tools.certify.behaviours import DEFAULT_PREFIX, administrator_commands, check_prefix
@@ -160,9 +161,6 @@ def _certify(
     mask: bool,
     wait_for_quiesce: float,
 ) -> Certification:
-    def new_connection() -> QueueManager:
-        return connect(settings)
-
     def begin(begun: Certification) -> None:
         one = begun.versions
         name = MASKED if mask else one["queue_manager"]
@@ -180,17 +178,13 @@ def _certify(
             click.echo(f"{_INDENT}seen:     {finding.seen}")
             click.echo(f"{_INDENT}means:    {finding.behaviour.consequence}")
 
+    again = partial(connect, settings)
     found = certification.certify(
-        new_connection,
-        prefix,
-        user=settings.user,
-        clock=now,
-        begin=begin,
-        progress=show,
+        again, prefix, user=settings.user, clock=now, begin=begin, progress=show
     )
     if wait_for_quiesce:
         click.echo(f"waiting {wait_for_quiesce:.0f} s for the queue manager to be quiesced")
-    quiesced = certification.observe_quiescing(new_connection, wait_for_quiesce, interruption.sleep)
+    quiesced = certification.observe_quiescing(again, wait_for_quiesce, interruption.sleep)
     found.findings.append(quiesced)
     show(quiesced)
     agree, differ, skipped = (found.count(verdict) for verdict in Verdict)

@@ -20,7 +20,6 @@ from mqdlq import directories
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.handlers import starter_files as starter
 from mqdlq.local import demo, environment
-from mqdlq.local.environment import names_airflow
 from mqdlq.mqi import transports
 from mqdlq.mqi.airflow_connections import (
     CONNECTION_TYPE,
@@ -91,7 +90,7 @@ def init(
     spark = (
         [] if "AIRFLOW_CONN_SPARK_DEFAULT" in os.environ else [f"{SPARK}  # unless it is defined"]
     )
-    is_in_airflow = names_airflow()
+    is_in_airflow = environment.names_airflow()
     exports = list(_set_home(directory, dags, keeps_home=is_in_airflow))
     if embedded:
         facts = _embedded(embedded, connection)
@@ -143,8 +142,7 @@ def _embedded(name: str, conn_id: str) -> Facts:
     with transports.embedded("mqdlq init --embedded") as queue_managers:
         if queue_managers.exists(name):
             raise ConnectionSettingsError(
-                "MQDLQ-153",
-                f"the embedded queue manager {name} already exists; give another name",
+                "MQDLQ-153", f"the embedded queue manager {name} already exists; give another name"
             )
     given = {"queue_manager": name, "transport": transports.EMBEDDED}
     defined = define_connection(conn_id or f"mq_{starter.name_for(name)}", given)

@@ -6,6 +6,7 @@ that shows the effect of a name fails while the name is hidden.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, get_args
@@ -52,12 +53,13 @@ def run_parameters() -> Mapping[str, Intercept]:
 
 
 def command_options() -> Mapping[str, Intercept]:
-    """Return the options of commands, such as `rules diff --since`."""
+    """Return the options of commands, such as `rules diff --since`; without `backfill --apply`."""
     return {
-        f"{path} {option.opts[0]}": partial(_intercept_option, path, option)
+        name: partial(_intercept_option, path, option)
         for path, command in own_commands().items()
         for option in command.params
         if isinstance(option, click.Option)
+        and (name := f"{path} {option.opts[0]}") != "backfill --apply"
     }
 
 
@@ -103,16 +105,20 @@ def _intercept_attribute(owner: type[Any], name: str, default: Any, change: Chan
     setattr(owner, name, property(read, write))
 
 
+_CHANGES: Final[dict[str, list[tuple[click.Option, Change]]]] = defaultdict(list)
+"""The options that are read through a change, by the path of their command."""
+
+
 def _intercept_option(path: str, option: click.Option, change: Change) -> None:
-    own, before = commands.OwnCommand, commands.OwnCommand.invoke
+    _CHANGES[path].append((option, change))
+    commands.OwnCommand.invoke = _change_and_invoke  # type: ignore[method-assign]
 
-    def invoke(command: click.Command, context: click.Context) -> Any:
-        if context.command_path.partition(" ")[2] == path:
-            default = "HIDDEN"
-            if not option.required:
-                default = option.type_cast_value(context, option.get_default(context))
-            name = str(option.name)
-            context.params[name] = change(context.params[name], default)
-        return before(command, context)
 
-    own.invoke = invoke  # type: ignore[method-assign, assignment]
+def _change_and_invoke(self: click.Command, ctx: click.Context) -> Any:
+    for option, change in _CHANGES[ctx.command_path.partition(" ")[2]]:
+        default = "HIDDEN"
+        if not option.required:
+            default = option.type_cast_value(ctx, option.get_default(ctx))
+        name = str(option.name)
+        ctx.params[name] = change(ctx.params[name], default)
+    return click.Command.invoke(self, ctx)

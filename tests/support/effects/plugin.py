@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.effects.declared import KINDS
+from tests.support.paths import ROOT
 
 READERS: Final = {"mqdlq", "dataclasses", "click", "airflow"}
 """Packages that read a record for the product; a test reads its own."""
@@ -30,6 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     hidden = config.getoption("--hide")
+    if hidden and hidden.startswith("options: "):
+        # Commands in processes that a test starts hide it by `site/sitecustomize.py`.
+        os.environ["MQDLQ_TESTS_HIDE"] = hidden
+        paths = [str(Path(__file__).parent / "site"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     for kind, declared in KINDS.items():
         for name, intercept in declared().items():
             if hidden == f"{kind}: {name}":

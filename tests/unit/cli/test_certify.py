@@ -104,9 +104,11 @@ def test_a_difference_is_explained_and_ends_with_exit_code_1(place: Path) -> Non
     before = content(place)
     embedded_mq.faults.set("exclusive-shared")
 
-    text = call("--output", str(place / "report.json"), "--mask-names", code=1)
+    waiting = ("--wait-for-quiesce", "0.1")
+    text = call("--output", str(place / "report.json"), "--mask-names", *waiting, code=1)
 
     embedded_mq.faults.set("")
+    assert "waiting 0 s for the queue manager to be quiesced" in text
     assert content(place) == before
     assert (
         "differs  A queue that is open for exclusive input cannot be opened for input a second"

@@ -102,6 +102,7 @@ def test_a_queue_manager_that_does_not_answer_is_reported(
 
     printed = init("dlq", connection="mq_one", handler="orders")
 
+    assert printed[1] == "  dlq/handlers/orders.yaml"
     assert printed[7] == (
         "The dead-letter queue is not known yet: MQCONN of queue manager QM1 failed:"
         " MQRC_Q_MGR_NAME_ERROR (2058) [MQDLQ-100]"
@@ -115,6 +116,7 @@ def test_without_a_connection_the_next_command_defines_one(
 
     printed = init("dlq", queue_manager="QM2", queue="TWO.DLQ")
 
+    assert "\nINPUTQ('TWO.DLQ') " in Path("dlq/handlers/qm2.rules").read_text()
     assert printed[7:] == [
         "The connection mq_qm2 is not defined: host, channel and user below are examples.",
         "Next:",

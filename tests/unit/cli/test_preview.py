@@ -243,6 +243,25 @@ def test_an_airflow_connection_in_the_environment_is_used_to_connect(
     assert address_from().settings("QM8").transport == "bindings"
 
 
+def test_a_preview_compares_nuls_as_blanks_with_the_option(world: World) -> None:
+    world.dead_letter(reason=2085, dest_q="OLD\0")
+
+    assert as_json(world, "QM1")["plan"] == []
+    (step,) = as_json(world, "QM1", "--nul-as-blank")["plan"]
+    assert (step["rule"], step["action"]) == (3, "IGNORE")
+
+
+def test_a_preview_asks_rules_of_a_backout_queue_about_messages_without_an_mqdlh(
+    world: World,
+) -> None:
+    world.put("DLQ", b"stray")
+    (world.directory / "some.rules").write_text("INPUTQ(DLQ)\nACTION(IGNORE)\n")
+
+    assert as_json(world, "QM1", "DLQ")["plan"] == []
+    (step,) = as_json(world, "QM1", "DLQ", "--queue-kind", "backout")["plan"]
+    assert (step["rule"], step["messages"]) == (1, 1)
+
+
 def test_an_invalid_table_is_refused_before_connecting(world: World) -> None:
     (world.directory / "some.rules").write_text("ACTION(RETYR)\n")
 

@@ -173,6 +173,16 @@ def test_pruning_by_age_never_removes_the_newest_snapshot(world: World) -> None:
     assert finished_snapshot_ids(world) == [ids[2]]
 
 
+def test_pruning_takes_its_limit_in_days_and_is_told_as_json(world: World) -> None:
+    world.dead_letter()
+    old, new = [snapshot(world, rescan=True) for _ in range(2)]
+
+    said = json.loads(call("prune", "--keep-days", "0", "--format", "json"))
+
+    assert (said["removed"], said["dry_run"]) == ([old], False)
+    assert finished_snapshot_ids(world) == [new]
+
+
 def test_pruning_keeps_snapshots_that_compact_rows_refer_to(world: World) -> None:
     world.dead_letter()
     full, *_, newest = [snapshot(world) for _ in range(4)]

@@ -18,7 +18,6 @@ from mqdlq.cli import app
 REASON = "handler strict needs a reason for each run that a person starts"
 NO_RULES = "none.rules: the rules table cannot be read"
 BACKFILL = ("backfill", "strict", "--from", "2026-11-16", "--to", "2026-11-18")
-RESTORE = ("restore", "run", "strict", "--run", "run-1")
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +25,8 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write a handler whose runs need a reason."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
+    # Nothing is prepared there should a command go on to Airflow.
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{tmp_path}/no.db")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "some.rules").write_text("ACTION(IGNORE)\n")
     (tmp_path / "strict.yaml").write_text(
@@ -92,6 +93,14 @@ def test_a_connection_may_have_a_ccdt_or_no_network(settings: dict[str, str]) ->
     assert printed(queue_manager="QM1", **settings)["extra"] == {"queue_manager": "QM1", **settings}
 
 
+def test_a_connection_takes_its_channel_from_a_ccdt(tmp_path: Path) -> None:
+    connection = {"connection": [{"host": "mq1", "port": 1415}], "queueManager": "QM1"}
+    channel = {"name": "C", "type": "clientConnection", "clientConnection": connection}
+    (tmp_path / "ccdt.json").write_text(json.dumps({"channel": [channel]}))
+
+    assert printed(queue_manager="QM1", ccdt="ccdt.json")["host"] == "mq1"
+
+
 def printed(**given: Any) -> Any:
     def words() -> Iterator[str]:
         for name, value in given.items():
@@ -108,12 +117,6 @@ def printed(**given: Any) -> Any:
         (("run", "strict", "--why", "x", "--conf", '{"rules": "none.rules"}'), NO_RULES),
         (BACKFILL, REASON),
         ((*BACKFILL, "--why", "x", "--rules", "none.rules"), NO_RULES),
-        ((*RESTORE[:3], "--run", "a run"), "parameter run: 'a run'"),
-        ((*RESTORE, "--message", "xyz"), "parameter message_keys: 'xyz'"),
-        ((*RESTORE, "--reason", "full"), "parameter reason: 'full'"),
-        ((*RESTORE, "--to-queue", "a queue"), "parameter to_queue: 'a queue'"),
-        ((*RESTORE, "--to-queue-manager", "a qm"), "parameter to_queue_manager: 'a qm'"),
-        ((*RESTORE, "--why", "x" * 1001), "is too long"),
     ],
 )
 def test_a_wrong_parameter_is_named_before_a_run_starts(

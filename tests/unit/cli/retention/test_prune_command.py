@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from mqdlq.cli import app
 from tests.support.restorations import discard
-from tests.support.retention import DAY, forget_snapshots, pass_days
+from tests.support.retention import DAY, forget_snapshots, idle_run, pass_days
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -74,6 +74,18 @@ def test_without_a_policy_nothing_is_removed(world: World) -> None:
     assert len(world.ledger.archive.copies()) == 2
 
 
+def test_a_clock_that_the_ledger_contradicts_is_confirmed_by_an_option(world: World) -> None:
+    configure(world)
+    world.clock.now += DAY
+    idle_run(world)
+
+    refused, confirmed = mqdlq("prune"), mqdlq("prune", "--trust-clock")
+
+    assert refused.exit_code == 1
+    assert "or confirm it with mqdlq prune --trust-clock [MQDLQ-253]" in refused.output
+    assert confirmed.exit_code == 0
+
+
 def test_an_invalid_handler_is_reported_and_the_others_are_pruned(world: World) -> None:
     configure(world)
     (world.directory / "rules" / "bad.yaml").write_text("rules: x\nkeep_runs_for: 90\n")
@@ -113,6 +125,8 @@ def test_a_hold_is_placed_listed_and_removed(world: World) -> None:
     assert "hold 1 was removed before, by" in again.output
     assert mqdlq("hold", "list").output == "no hold applies\n"
     assert "removed 20" in mqdlq("hold", "list", "--removed").output
+    (hold,) = json.loads(mqdlq("hold", "list", "--removed", "--format", "json").output)["holds"]
+    assert (hold["reason"], hold["release_reason"], hold["run_id"]) == ("case 7", "closed", None)
 
 
 WRONG = [

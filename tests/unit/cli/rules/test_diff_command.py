@@ -245,6 +245,15 @@ def test_spark_finds_the_same_differences() -> None:
     assert as_json(*arguments, "--spark") == as_json(*arguments, "--no-spark")
 
 
+def test_tables_of_a_backout_queue_name_their_queue() -> None:
+    Path("same.rules").write_text("ACTION(IGNORE)\n", encoding="utf-8")
+
+    done = run("same.rules", "same.rules", "--queue-kind", "backout")
+
+    assert done.exit_code == 2
+    assert "the table of a backout queue names no INPUTQ" in done.stderr
+
+
 class SparkStartsError(Exception):
     """Raised in place of starting Spark."""
 

@@ -70,6 +70,15 @@ def test_each_cause_gets_a_rule_the_most_frequent_first() -> None:
     )
 
 
+def test_the_most_frequent_causes_get_their_own_rule_up_to_a_number() -> None:
+    take_snapshot((2085, "ORDERS"), (2053, "PAY.IN"), (2053, "PAY.IN"))
+
+    drafted = run("suggest", "--snapshot", "s1", "--causes", "1").stdout
+
+    assert "DESTQ(PAY.IN)" in drafted
+    assert "DESTQ(ORDERS)" not in drafted
+
+
 def test_no_rules_are_suggested_for_a_backout_queue() -> None:
     with SnapshotWriter("lake", "QM1", "BACKOUT", "s2") as writer:
         row = header_row(1, MessageDescriptor().encode(), b"x", 1, browsed_at=NOON)

@@ -143,6 +143,13 @@ def test_an_invalid_selection_is_refused(
     assert (refused.exit_code, refused.stderr) == (2, f"{text}\n")
 
 
+@pytest.mark.parametrize("option", ["--handler", "--run", "--queue-manager", "--queue"])
+def test_copies_of_others_are_left_out_of_the_list(world: World, option: str) -> None:
+    discard(world, b"one")
+
+    assert said(world, "list", option, "OTHER").output == "nothing is archived that fits\n"
+
+
 def test_a_restoration_becomes_a_run_of_the_dag(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,7 +160,8 @@ def test_a_restoration_becomes_a_run_of_the_dag(
     monkeypatch.setattr(foreground, "run", lambda *given: runs.append(given))
 
     given = ("--run", "r1", "--message", "ab" * 32, "--reason", "2053", "--to-queue", "Q")
-    said(world, "run", "night", *given, "--no-header", "--again", "--dry-run")
+    more = ("--to-queue-manager", "QM2", "--why", "ticket 4711")
+    said(world, "run", "night", *given, *more, "--no-header", "--again", "--dry-run")
     refused = said(world, "run", "day")
 
     ((name, conf),) = runs
@@ -165,7 +173,9 @@ def test_a_restoration_becomes_a_run_of_the_dag(
         "message_keys": ["ab" * 32],
         "reason": "2053",
         "to_queue": "Q",
+        "to_queue_manager": "QM2",
         "again": True,
+        "why": "ticket 4711",
         "dry_run": True,
     }
     assert refused.exit_code == 2
