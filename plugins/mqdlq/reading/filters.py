@@ -32,6 +32,7 @@ LEAST_DIGITS: Final = 6
 """How many digits an identifier has at least that is the beginning of several."""
 _CAUSE_DIGITS: Final = 12
 _LONGEST: Final = 200
+_DIGITS: Final = re.compile("[0-9a-fA-F]+")
 _LARGEST: Final = 2**31 - 1
 _MOST_PAGES: Final = 1_000_000
 _DAY: Final = timedelta(days=1)
@@ -151,12 +152,12 @@ def longest(most: int) -> AfterValidator:
 
 
 def _digits(length: int, least: int = 0) -> BeforeValidator:
-    form = re.compile(f"[0-9a-fA-F]{{{least or length},{length}}}")
+    def parse(text: str) -> str | None:
+        is_long_enough = (least or length) <= len(text) <= length
+        return text.lower() if is_long_enough and _DIGITS.fullmatch(text) else None
+
     or_first = f", or at least the first {least}" if least else ""
-    return _read_by(
-        lambda text: text.lower() if form.fullmatch(text) else None,
-        f"{length} hexadecimal digits{or_first}",
-    )
+    return _read_by(parse, f"{length} hexadecimal digits{or_first}")
 
 
 def reason_number(text: str) -> int | None:
