@@ -77,14 +77,17 @@ SCRATCH_QUEUES: Final = (LOCK, SOURCE, TARGET, STATE, FULL, NO_PUT, NO_GET, SHOR
 
 def check_prefix(prefix: str) -> str:
     """Return the prefix; raise CertificationError if no queue can have it, or it is IBM's."""
-    expected = ""
     if not _PREFIX.fullmatch(prefix):
-        expected = f"use 1 to 40 letters, digits and . _ / %, such as {DEFAULT_PREFIX}"
-    elif prefix.upper().startswith("SYSTEM"):
-        expected = f"names that begin with SYSTEM are IBM's, use a prefix such as {DEFAULT_PREFIX}"
-    if expected:
         raise CertificationError(
-            "MQDLQ-951", f"--scratch-prefix {prefix!r} is not valid; {expected}"
+            "MQDLQ-951",
+            f"--scratch-prefix {prefix!r} is not valid; use 1 to 40 letters, digits and . _ / %,"
+            f" such as {DEFAULT_PREFIX}",
+        )
+    if prefix.upper().startswith("SYSTEM"):
+        raise CertificationError(
+            "MQDLQ-951",
+            f"--scratch-prefix {prefix!r} is not valid; names that begin with SYSTEM are IBM's, use"
+            f" a prefix such as {DEFAULT_PREFIX}",
         )
     return prefix
 
