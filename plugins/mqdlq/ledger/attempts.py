@@ -83,7 +83,10 @@ class Attempts(Repository):
         return None if first is None else (first, last)
 
     def made_between(self, queue_manager: str, queue: str, start: datetime, end: datetime) -> int:
-        """Return how many messages of a queue runs have got in a time, backed out ones included."""
+        """Return how many gets of a queue's messages runs have made in a time.
+
+        Gets that were backed out count, and a message that two units got counts twice.
+        """
         made = t.attempts.c
         query = sa.select(made.unit, made.message_id).join(t.messages).distinct()
         is_meant = is_at(queue_manager, queue) & made.state.in_(_GOT) & made.at.between(start, end)

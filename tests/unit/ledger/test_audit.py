@@ -179,6 +179,18 @@ def test_every_event_is_in_the_trail_once_newest_first(ledger: Ledger) -> None:
                 AuditKind.RESTORATION_STARTED,
             ],
         ),
+        *(
+            (
+                AuditFilter(message_key=key, until=NOON + hours(3)),
+                [
+                    AuditKind.APPROVED,
+                    AuditKind.APPROVAL_ASKED,
+                    AuditKind.DISCARDED,
+                    AuditKind.RUN_STARTED,
+                ],
+            )
+            for key in (KEY.hex(), KEY.hex()[:16])
+        ),
         (AuditFilter(message_key=OTHER_KEY.hex()), []),
     ],
 )

@@ -127,7 +127,9 @@ _IS_KEPT: Final = ~sa.exists().where(t.pruned_runs.c.run_id == t.runs.c.run_id)
 
 def _names(key: str) -> Condition:
     """Return the condition that a run was started for a message by name, or is any run."""
-    return sa.cast(t.runs.c.message_keys, sa.Text).contains(f'"{key}') if key else sa.true()
+    # The keys are words in one text; this one may be given by its beginning.
+    words = sa.literal(" ") + sa.cast(t.runs.c.message_keys, sa.Text)
+    return words.contains(f" {key}") if key else sa.true()
 
 
 def _recorded(key: str) -> sa.Select[Any]:

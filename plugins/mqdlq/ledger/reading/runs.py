@@ -259,7 +259,9 @@ class RunLists(_Facts):
         found = [_entry_of(row) for row in self._rows(query.offset(offset).limit(limit))]
         ids = [one.run_id for one in found if one.kind is EntryKind.RUN]
         runs = {run.run_id: run for run in self._facts(t.runs.c.run_id.in_(ids))} if ids else {}
-        return [runs.get(one.run_id, one) if one.kind is EntryKind.RUN else one for one in found]
+        # A prune may have erased a run since the entries were read.
+        known = [runs.get(one.run_id) if one.kind is EntryKind.RUN else one for one in found]
+        return [one for one in known if one is not None]
 
     def count(self, handler: str, chosen: RunFilter) -> int:
         entries = _entries(handler, chosen)
