@@ -67,6 +67,13 @@ def test_a_reason_is_read_back_as_it_was_stored(code: Why) -> None:
     assert (type(found.code), code_of(found)) == (Why, str(code))
 
 
+def test_codes_and_values_are_those_that_ledgers_have_stored() -> None:
+    stored = Path(__file__).with_name("stored_reasons.txt").read_text(encoding="utf-8")
+    declared = [" ".join((str(code), *code.names)) for code in Why]
+
+    assert declared == stored.splitlines(), "add a line for a new code; no line ever changes"
+
+
 def test_a_reason_without_values_is_stored_as_its_code() -> None:
     assert Why.DRY_RUN().stored == '{"code":"dry_run"}'
 

@@ -326,7 +326,7 @@ class _Parser:
             self._error("unbalanced-quote", start, self._at, message)
             return
         self._read(_BLANKS)
-        if rest := self._rest_of_value(keyword, token.end()):
+        if (rest := self._rest_of_value(keyword, token.end())) is not None:
             self._error(
                 "unbalanced-quote",
                 token.end(),

@@ -210,10 +210,10 @@ class CauseGate:
 
     def find_hold(self) -> Hold | None:
         state = self._state
-        if state.phase is RampPhase.COMPLETE or state.why is None:
+        if state.phase is RampPhase.COMPLETE:
             return None
         if state.phase is not RampPhase.MOVING:
-            return Hold(state.why, state.until)
+            return Hold(state.why, state.until) if state.why is not None else None
         # A message that the step has no room for goes before the messages behind it, even if an
         # attempt fails later in this pass and makes room.
         if self._step_hold is None and self._moved + self._in_flight >= state.allowed:

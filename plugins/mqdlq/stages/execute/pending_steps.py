@@ -41,7 +41,7 @@ def accept_plan(execution: Execution, plan_id: str) -> lake.PlanDescription:
     run, ledger, clock = execution.run, execution.ledger, execution.clock
     directory = lake.plan_directory(execution.lake_root, plan_id)
     description = lake.read_plan(directory)
-    snapshot, recorded = ledger.snapshots.of_run(run.run_id), ledger.plans.of_run(run.run_id)
+    snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is None or description.snapshot_ids != (snapshot.snapshot_id,):
         raise ExecutionError(
             "MQDLQ-501", f"plan {plan_id} was not made from this run's snapshot; start a new run"
@@ -72,6 +72,8 @@ def accept_plan(execution: Execution, plan_id: str) -> lake.PlanDescription:
             f"plan {plan_id} has been started by run {others[0]}; start a new run for the"
             " remaining messages",
         )
+    # Read last, so that two attempts of the task hardly ever find both that none is recorded.
+    recorded = ledger.plans.of_run(run.run_id)
     if recorded is not None and recorded.plan_hash != found:
         raise ExecutionError(
             "MQDLQ-507",
