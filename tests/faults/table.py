@@ -6,6 +6,7 @@ docs/reference/mq-failures.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,11 +38,11 @@ class Effect:
     says: str = ""
 
 
-AGAIN = "the task's next attempt or the next run continues; no attempt is charged"
+AGAIN = "as the next pass books"
 ENDS = Effect(
     "the pass ends; the open unit of work is backed out",
     AGAIN,
-    "remove the cause; nothing else",
+    "remove the cause",
     moved="0",
     ends=True,
 )
@@ -268,37 +269,43 @@ CALLS = (
 INTRODUCTION = """\
 # MQ failures
 
-The effect of a failed MQ call on a run, by call and reason code. Use this page to find out why a pass ended or a message was charged an attempt, and what to do.
+Why a pass ended or a message was charged an attempt, by the MQ call that failed and its reason code, and what to do.
 `tests/faults/test_reasons.py` proves each line; `python -m tests.faults.table` generates this page from its table.
 
 No failure loses or duplicates a message: it is on the dead-letter queue, or on the target of its rule.
-If a pass ends by an error, this attempt of its task fails with a line that names call, object and reason, such as `MQGET of queue DLQ failed: MQRC_GET_INHIBITED (2016)`.
+If a pass ends by an error, no attempt of its open unit of work is charged, and its task fails with a line that names call, object and reason, such as `MQGET of queue DLQ failed: MQRC_GET_INHIBITED (2016)`.
 Airflow's next step depends on the reason:
 
-- After a **transient** reason, which passes without intervention, Airflow runs the task again up to three times (`task_retries` in the handler's file): 20 seconds, one minute and three minutes after the failure. The task continues where the failed attempt ended. Transient reasons are {transient}. An unavailable ledger or lake, another executor on the same queue, and the death of a worker are treated in the same way.
+- After a **transient** reason, which passes without intervention, Airflow runs the task again, as often and at the times that [`task_retries`](handler.md#keys) says. The task continues where the failed attempt ended. Transient reasons are {transient}. An unavailable ledger or lake, another executor on the same queue, and the death of a worker are treated in the same way.
 - After **any other** reason the task fails at once, because someone must remove the cause. Then clear the task, or let the next run continue.
 
-A restoration moves messages by the same units of work. All tables apply to it, except those of calls to the dead-letter queue. A copy whose put fails is `failed`, and a copy whose destination is known to be blocked is `not_attempted`. The next attempt at the restoration tries both again.
+A restoration moves messages by the same units of work, without calls to the dead-letter queue. A copy whose put fails is `failed`, and a copy whose destination is known to be blocked is `not_attempted`. The next attempt at the restoration tries both again.
 
 A failed put of an execution is logged as `AMQ8722`: as a warning once for a queue and reason, and at level DEBUG if the MQDLH already had the same reason.
 """  # noqa: E501 (Markdown has a line to a paragraph)
+
+
+def _rows(call: Call) -> Iterator[str]:
+    """Yield the rows of a call's table: its special reasons, then all others."""
+    for effect in dict.fromkeys([*call.otherwise.values(), call.effect]):
+        reasons = [r for r in REASONS if call.effect_of(r) == effect and r not in call.never]
+        named = "any other" if effect == call.effect and call.otherwise else ""
+        if not call.otherwise:
+            named = "any"
+        told = named or ", ".join(map(reason_text, reasons))
+        yield f"| {told} | {effect.does} | {effect.outcome} | {effect.todo} |"
 
 
 def page() -> str:
     """Return docs/reference/mq-failures.md."""
     transient = ", ".join(map(reason_text, sorted(TRANSIENT)))
     lines = [INTRODUCTION.format(transient=transient), ""]
+    titles: dict[tuple[str, ...], list[str]] = {}
     for call in CALLS:
-        lines += [f"## {call.title}", ""]
-        lines += ["| reason | effect | outcome | what to do |", "|---|---|---|---|"]
-        for effect in dict.fromkeys([*call.otherwise.values(), call.effect]):
-            reasons = [r for r in REASONS if call.effect_of(r) == effect and r not in call.never]
-            named = "any other" if effect == call.effect and call.otherwise else ""
-            if not call.otherwise:
-                named = "any"
-            told = named or ", ".join(map(reason_text, reasons))
-            lines.append(f"| {told} | {effect.does} | {effect.outcome} | {effect.todo} |")
-        lines.append("")
+        titles.setdefault(tuple(_rows(call)), []).append(call.title)
+    for rows, calls in titles.items():
+        lines += [f"## {'; '.join(calls)}", ""]
+        lines += ["| reason | effect | outcome | what to do |", "|---|---|---|---|", *rows, ""]
     tried = ", ".join(map(reason_text, REASONS))
     return "\n".join([*lines, f"Reason codes tested at every call: {tried}.", ""])
 
