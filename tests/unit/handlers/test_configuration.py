@@ -234,9 +234,10 @@ def test_a_schedule_that_airflow_does_not_support_is_rejected(
     assert f"""'{schedule.strip("'")}' is not a schedule; expected a cron expression""" in told
 
 
-def test_the_documented_example_sets_every_guard(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "reference" / "handler.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```yaml\n((?:approval|alerts):.*?)```", page, re.DOTALL)
+def test_the_documented_examples_set_every_guard(tmp_path: Path) -> None:
+    pages = [ROOT / "docs" / "how-to" / name for name in ("approve-plans.md", "monitor.md")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    blocks = re.findall(r"```yaml\n((?:approval|alerts):.*?)```", text, re.DOTALL)
 
     handler = load(tmp_path, "connection: mq\nrules: a.rules\n" + "".join(blocks))
 
