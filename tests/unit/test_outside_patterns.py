@@ -17,6 +17,8 @@ import pytest
 
 from mqdlq.directories import PROJECT
 
+pytestmark = pytest.mark.slow
+
 PARTS: Final = ("plugins", "dags", "spark", "embedded_mq/src")
 
 EXCEPTIONS: Final = {

@@ -12,6 +12,8 @@ from embedded_mq_tests.builders import Application
 from tests.support.contract_worlds import World
 from tests.support.wire.pcf_messages import COMMAND_QUEUE, LOCAL, Commander, Given, typed
 
+pytestmark = pytest.mark.stages
+
 DLH_LENGTH = 172
 MODEL = "SYSTEM.DEFAULT.MODEL.QUEUE"
 

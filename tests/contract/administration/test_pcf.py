@@ -14,6 +14,8 @@ from embedded_mq_tests.builders import Application
 from tests.support.contract_worlds import World
 from tests.support.wire.pcf_messages import Commander
 
+pytestmark = pytest.mark.stages
+
 NAME = "MQDLQ.PCF.TEST"
 
 

@@ -11,6 +11,8 @@ from embedded_mq.pcf.constants import reason_code
 from embedded_mq_tests.builders import Application
 from tests.support.wire.pcf_messages import COMMAND_QUEUE, LOCAL, NAMED, Commander, Given, typed
 
+pytestmark = pytest.mark.stages
+
 MODEL = "SYSTEM.DEFAULT.MODEL.QUEUE"
 
 

@@ -18,6 +18,8 @@ from tests.support.declared_commands import (
     mounted_commands,
 )
 
+pytestmark = pytest.mark.slow
+
 TABLE = "include/rules/demo.rules"
 GROUPS: dict[tuple[str, ...], dict[str, str]] = {
     group: {

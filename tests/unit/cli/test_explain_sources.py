@@ -17,6 +17,8 @@ from mqdlq.headers import MessageDescriptor
 from tests.support.wire.pasted_messages import print_amqsbcg, print_dmpmqmsg
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 RULES = """\
 APPLNAME(PAYROLL*) ACTION(IGNORE)
 REASON(MQRC_Q_FULL) DESTQ(PAYMENTS) ACTION(RETRY) RETRY(3)

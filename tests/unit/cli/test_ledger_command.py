@@ -14,6 +14,8 @@ from tests.support.older_ledgers import copy_ledger, put_back
 from tests.support.restorations import discard, restore_and_count
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(name="world")
 def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:

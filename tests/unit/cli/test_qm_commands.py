@@ -15,6 +15,8 @@ from embedded_mq_tests.builders import Application
 from mqdlq.cli import app
 from mqdlq.headers import DLH_LENGTH, DeadLetterHeader
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

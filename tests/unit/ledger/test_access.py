@@ -17,6 +17,8 @@ from mqdlq.ledger.migrations import revision_of, revisions
 from tests.support.postgresql import running_server
 from tests.unit.ledger.test_ledger import run
 
+pytestmark = pytest.mark.slow
+
 
 def refused(url: str) -> LedgerUnavailableError:
     with pytest.raises(LedgerUnavailableError) as error:

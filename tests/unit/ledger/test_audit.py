@@ -16,6 +16,8 @@ from mqdlq.ledger.tables import Approval, AuditEvent, Learned, Prune, Restoratio
 from mqdlq.model import AuditKind, Outcome
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, outcome, run
 
+pytestmark = pytest.mark.slow
+
 LOOK = AuditEvent(
     at=NOON + timedelta(hours=9),
     what=AuditKind.BODY_SHOWN,

@@ -18,6 +18,8 @@ from mqdlq.ledger import database, open_ledger
 from mqdlq.ledger.database import AWAY_S, PAGE_CONNECT_S, connect_impatiently
 from tests.support.postgresql import running_server
 
+pytestmark = pytest.mark.slow
+
 
 class Seconds:
     """A clock that stands until it is set."""

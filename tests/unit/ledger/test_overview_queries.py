@@ -14,6 +14,8 @@ from mqdlq.model import Outcome
 from tests.support.run_records import NOON
 from tests.support.web.recorded_runs import RecordedRun, counted_statements
 
+pytestmark = pytest.mark.stages
+
 HOUR = timedelta(hours=1)
 
 

@@ -22,6 +22,8 @@ from mqdlq.mqi.evidence import (
     read_pcf,
 )
 
+pytestmark = pytest.mark.stages
+
 EVENTS = "SYSTEM.ADMIN.PERFM.EVENT"
 ENABLED = "ALTER QMGR PERFMEV(ENABLED)\nALTER QLOCAL(DLQ) QDEPTHHI(0) QDEPTHLO(0) QDPHIEV(ENABLED)"
 HIGH, LOW = 2224, 2225

@@ -14,6 +14,8 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import MAX_CONNECTIONS, InquiryPool
 
+pytestmark = pytest.mark.stages
+
 NAMES = [f"Q{number:02}" for number in range(20)]
 
 

@@ -18,6 +18,8 @@ from mqdlq.stages.restore.selection import begin_restoration
 from mqdlq.tools.acting import AskedAction, Selection, Sources, Verb, build_preview
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 RULES = "DESTQ(NOWHERE) ACTION(RETRY)\n"
 
 

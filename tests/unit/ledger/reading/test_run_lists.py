@@ -24,6 +24,8 @@ from mqdlq.model import Outcome
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, outcome, run
 from tests.unit.ledger.test_restorations import RESTORATION
 
+pytestmark = pytest.mark.stages
+
 HOUR = timedelta(hours=1)
 DELIVERED = Ending(1, "RETRY", "PAYMENTS", "QM1", Outcome.DELIVERED)
 

@@ -16,6 +16,8 @@ from mqdlq.model import Action, AttemptState, Outcome
 from mqdlq.reasons import Why
 from tests.unit.ledger.test_ledger import NOON, accept, attempt, outcome, run
 
+pytestmark = pytest.mark.stages
+
 KEYS = [bytes([0xA0 + number]) * 32 for number in range(4)]
 DELIVERED = outcome(1)
 

@@ -25,6 +25,8 @@ from tests.support.run_records import NOON, run_record
 from tests.support.web.recorded_runs import RecordedRun, counted_statements
 from tests.support.world import create_ledger
 
+pytestmark = pytest.mark.stages
+
 HOUR = timedelta(hours=1)
 ALL_DELIVERED = {Outcome.DELIVERED: 5}
 

@@ -35,6 +35,8 @@ from tests.unit.reading.report.ended_runs import (
     unmatched,
 )
 
+pytestmark = pytest.mark.stages
+
 FilesOf = Callable[..., ReportFiles]
 ReportOf = Callable[..., Report]
 RULES_ERROR = """\

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
+
 from mqdlq.model import Outcome
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import Report
@@ -13,6 +15,8 @@ from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.markdown import run_note
 from mqdlq.reading.report.text_report import render_text
 from tests.unit.reading.report.ended_runs import EndedRun, bare, exhausted, unmatched
+
+pytestmark = pytest.mark.stages
 
 ReportOf = Callable[..., Report]
 AIRFLOW = "https://airflow.example.com"

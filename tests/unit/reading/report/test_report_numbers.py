@@ -34,6 +34,8 @@ from tests.unit.reading.report.ended_runs import (
     unmatched,
 )
 
+pytestmark = pytest.mark.stages
+
 ReportOf = Callable[..., Report]
 
 

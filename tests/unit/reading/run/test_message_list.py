@@ -25,6 +25,8 @@ from tests.unit.reading.report.ended_runs import (
     unmatched,
 )
 
+pytestmark = pytest.mark.stages
+
 LETTERS = [
     delivered(),
     forwarded(dest_q_mgr_name="QMEUROPE"),

@@ -18,6 +18,8 @@ from tests.unit.reading.report.conftest import WRITTEN_AT
 from tests.unit.reading.report.ended_runs import EndedRun, delivered, discarded, unmatched
 from tests.unit.reading.run.test_summary import RUNS
 
+pytestmark = pytest.mark.stages
+
 STAYS = {"outcome": Outcome.NOT_ATTEMPTED, "tries": ()}
 DRY, LEASED = Why.DRY_RUN(), Why.LEASED(run_id="other")
 OF_MANY_REASONS = EndedRun(

@@ -27,6 +27,8 @@ from tests.unit.reading.report.ended_runs import (
     unmatched,
 )
 
+pytestmark = pytest.mark.stages
+
 OF_A_DRY_RUN = [
     delivered(outcome=Outcome.NOT_ATTEMPTED, why=Why.DRY_RUN(), tries=()),
     EndedMessage(

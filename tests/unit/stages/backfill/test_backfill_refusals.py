@@ -16,6 +16,8 @@ from mqdlq.stages.execute import settle
 from mqdlq.stages.sense import BackfillWindow, find_snapshots_in_window
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.stages
+
 DAY = BackfillWindow(NOON, NOON + timedelta(days=1))
 RULES = "WAIT(NO)\nACTION(IGNORE)\n"
 

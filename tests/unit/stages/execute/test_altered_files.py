@@ -22,6 +22,8 @@ from mqdlq.reasons import Why
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 RULES = "DESTQ(PAYMENTS) ACTION(DISCARD)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED) HEADER(NO)\n"
 BY_AGE = """\
 table:

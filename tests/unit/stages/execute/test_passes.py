@@ -14,6 +14,8 @@ from mqdlq.mqi.state_queue import open_state_queue
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.stages
+
 
 def attempt_times(world: World, run_id: str = "run-1") -> list[tuple[int, str, int]]:
     """Return (seconds since the start, action, reason) of each attempt."""

@@ -16,6 +16,8 @@ from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.units.engine import UnitEngine
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"
 """The first put shows which messages an alias accepts."""
 

@@ -37,6 +37,8 @@ from tests.unit.reading.report.ended_runs import (
     unmatched,
 )
 
+pytestmark = pytest.mark.stages
+
 HOUR = timedelta(hours=1)
 
 

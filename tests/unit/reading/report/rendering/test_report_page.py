@@ -27,6 +27,8 @@ from tests.unit.reading.report.ended_runs import (
     unmatched,
 )
 
+pytestmark = pytest.mark.stages
+
 FilesOf = Callable[..., ReportFiles]
 VOID = {"meta", "br"}
 HOSTILE = "<script>alert(1)</script>&\"'\x1b{{7*7}}"

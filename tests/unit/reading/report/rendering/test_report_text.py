@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 
+import pytest
 from rich.console import Console
 from rich.text import Text
 
@@ -20,6 +21,8 @@ from tests.unit.reading.report.ended_runs import (
     messages_of_every_outcome,
     unmatched,
 )
+
+pytestmark = pytest.mark.stages
 
 ReportOf = Callable[..., Report]
 FilesOf = Callable[..., ReportFiles]

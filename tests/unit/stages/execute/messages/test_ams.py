@@ -14,6 +14,8 @@ from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 PROTECTED = b"PDMQ\x02\x00\x02\x00\x68\x00\x00\x00" + bytes(range(256)) * 8
 ERROR_QUEUE = "SYSTEM.PROTECTION.ERROR.QUEUE"
 

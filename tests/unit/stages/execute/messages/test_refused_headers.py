@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.world import World
 
+pytestmark = pytest.mark.stages
+
 UNDEFINED = (546, 0, "MQSTR")
 """Encoding, CodedCharSetId and Format of an MQDLH whose program left CodedCharSetId at 0."""
 RFH2_TOO_LONG = struct.pack("<4siiii8sii", b"RFH ", 2, 99, 546, 819, b"MQSTR   ", 0, 1208) + b"body"
