@@ -56,8 +56,8 @@ class Prune(HandlerTask):
     result afterwards. It removes nothing that a restoration or an unfinished run may need, and
     nothing under a legal hold. A handler whose file has an error is not pruned.
 
-    Run twice, it completes what the first one began, and removes what has become old since. Two at
-    once remove the same, once.
+    Run twice, it completes the prune that the first one began, and removes runs and copies that
+    have expired since. Two at once remove the same, once.
     """
 
     def execute(self, context: Context) -> dict[str, int]:
