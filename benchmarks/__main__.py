@@ -7,7 +7,16 @@ import platform
 import sys
 from contextlib import redirect_stdout
 
-from benchmarks import execution, headers, queue_manager, rules, snapshots, startup, waiting
+from benchmarks import (
+    execution,
+    headers,
+    queue_manager,
+    rules,
+    snapshots,
+    startup,
+    waiting,
+    whole_run,
+)
 from benchmarks.pages import message_search, overview
 
 BENCHMARKS = {
@@ -19,6 +28,7 @@ BENCHMARKS = {
     "snapshots": snapshots.measure,
     "startup": startup.measure,
     "waiting": waiting.measure,
+    "whole_run": whole_run.measure,
     "message_search": message_search.measure,
 }
 
