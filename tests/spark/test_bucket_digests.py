@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqdlq.evaluation.plan_parts import Buckets
+from mqdlq.lake.plans import Buckets
 from mqdlq.plan import MESSAGES_TO_A_BUCKET
 
 Row = tuple[int, bytes]

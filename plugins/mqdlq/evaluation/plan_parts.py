@@ -1,92 +1,25 @@
-"""Write the parts of a plan, digest its rows by bucket, and derive its hash and counts.
-
-Memory holds one digest for each bucket. `mqdlq.plan.plan_hash` defines the result.
-"""
+"""Write the parts of a plan, and derive its hash and counts from their receipts."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mqdlq.evaluation.decisions import Decisions, summed
 from mqdlq.lake import StepCount
-from mqdlq.lake.plans import attempt
+from mqdlq.lake.plans import Buckets, attempt, hash_of_buckets, row_contents
 from mqdlq.lake.schema import PLAN
 from mqdlq.lake.storage import new_file
 from mqdlq.model import Disposition
-from mqdlq.plan import MESSAGES_TO_A_BUCKET
 from mqdlq.rules import RulesTable
-
-
-class Buckets:
-    """Digests of the buckets of rows that arrive in batches, in the order of `browse_seq`.
-
-    With `sorted`, rows with the same browse number are in the order of their content. Otherwise
-    browse numbers must ascend, and a bucket in which they do not has no digest.
-    """
-
-    def __init__(self, *, sorted: bool = False) -> None:  # noqa: A002 (what it is)
-        self._sorted = sorted
-        self._contents: dict[int, Any] = defaultdict(sha256)
-        self._last: dict[int, int] = {}
-        self._out_of_order: set[int] = set()
-
-    def add(self, browse_seq: pa.Array, content: pa.Array) -> None:
-        seqs = browse_seq.to_numpy()
-        offsets, contents = _contents(content)
-        numbers = seqs // MESSAGES_TO_A_BUCKET
-        ends = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(seqs)]
-        start = 0
-        for end in ends:
-            bucket = int(numbers[start])
-            follows = bucket not in self._last or seqs[start] > self._last[bucket]
-            if not (self._sorted or (follows and (np.diff(seqs[start:end]) > 0).all())):
-                self._out_of_order.add(bucket)
-            self._contents[bucket].update(contents[offsets[start] : offsets[end]])
-            self._last[bucket] = int(seqs[end - 1])
-            start = end
-
-    def digests(self) -> dict[int, str | None]:
-        """Return the digest (hex) of each bucket so far, None if its rows were not in order."""
-        return {
-            bucket: None if bucket in self._out_of_order else content.hexdigest()
-            for bucket, content in self._contents.items()
-        }
-
-
-def row_contents(rows: pa.RecordBatch, digests: pa.Array) -> pa.Array:
-    """Return `mqdlq.plan.row_content` of each row; `digests` are those of the treatments."""
-    keys = rows.column("message_key")
-    numbers = pc.cast(rows.column("browse_seq"), pa.string()).cast(pa.binary())
-    lengths = pc.cast(pc.binary_length(keys), pa.string()).cast(pa.binary())
-    names = (_measured(rows.column(name)) for name in ("queue_manager", "queue"))
-    colon = pa.scalar(b":")
-    return pc.binary_join_element_wise(numbers, colon, lengths, colon, keys, *names, digests, b"")
-
-
-def _measured(names: pa.Array) -> pa.Array:
-    """Prefix each of a few names with its length."""
-    held = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
-    measured = [f"{len(name)}:{name}".encode() for name in held.dictionary.to_pylist()]
-    return pa.array(measured, pa.binary()).take(held.indices)
-
-
-def _contents(column: pa.Array) -> tuple[Any, memoryview]:
-    """Return where each value begins in Arrow's buffer of values, and that buffer."""
-    _, offsets, contents = column.buffers()
-    starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
-    return starts, memoryview(contents)
-
 
 # Write a part of a plan as a Parquet file, with a receipt of its content.
 #
@@ -194,8 +127,7 @@ def buckets_are_complete(receipts: Iterable[Receipt]) -> bool:
 
 def hash_of(receipts: Iterable[Receipt]) -> str:
     """Return the plan's hash, which equals `mqdlq.plan.plan_hash` of all rows."""
-    buckets = sorted(bucket for receipt in receipts for bucket in receipt.buckets.items())
-    return sha256("".join(str(digest) for _, digest in buckets).encode()).hexdigest()
+    return hash_of_buckets(dict(bucket for one in receipts for bucket in one.buckets.items()))
 
 
 def dispositions_of(receipts: Iterable[Receipt]) -> dict[str, int]:

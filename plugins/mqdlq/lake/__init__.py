@@ -9,6 +9,7 @@ from mqdlq.lake.plans import (
     finished_plans,
     keep_attempts,
     planned_messages,
+    read_columns,
     read_plan,
     start_plan,
     unfinished_messages,

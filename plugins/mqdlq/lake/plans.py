@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
 from mqdlq.lake.files import open_parquet
-from mqdlq.lake.schema import PlanDescription
+from mqdlq.lake.schema import PLAN, PlanDescription
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
+from mqdlq.plan import MESSAGES_TO_A_BUCKET, STEP_FIELDS
 
 DESCRIPTION: Final = "_PLAN.json"
 _CONTENTS: Final = ("part-", "_", ".")
@@ -101,8 +109,166 @@ def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
 
 
 def _planned_message(row: dict[str, Any]) -> PlannedMessage:
-    for step in row["steps"]:
+    disposition = Disposition(row["disposition"])
+    return PlannedMessage(**row | {"disposition": disposition, "steps": _steps(row["steps"])})
+
+
+def _steps(held: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
+    for step in held:
         step["action"] = Action(step["action"])
         step["put_authority"] = PutAuthority(step["put_authority"])
-    row["steps"] = tuple(Step(**step) for step in row["steps"])
-    return PlannedMessage(**row | {"disposition": Disposition(row["disposition"])})
+    return tuple(Step(**step) for step in held)
+
+
+# Read a whole plan in columns: a queue has a million messages, but few treatments.
+
+Treatment = tuple[Disposition, tuple[Step, ...]]
+
+_ROWS_AT_ONCE: Final = 65_536
+_HASHED: Final = [name for name in PLAN.names if name not in {"winning_rule", "nearest_rule"}]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanColumns:
+    """The rows of a plan in columns, in browse order, and the hash of what the files have.
+
+    A row's treatment is that with the number `numbers` in `treatments`.
+    """
+
+    browse_seq: npt.NDArray[np.int64]
+    message_key: pa.ChunkedArray
+    numbers: npt.NDArray[np.int32]
+    treatments: Sequence[Treatment]
+    plan_hash: str
+
+    def listed(self) -> Iterator[tuple[int, bytes, Disposition]]:
+        """Yield browse_seq, message_key and disposition of each row."""
+        dispositions = [disposition for disposition, _ in self.treatments]
+        for start in range(0, len(self.numbers), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            keys = self.message_key.slice(start, _ROWS_AT_ONCE).to_pylist()
+            how = (dispositions[number] for number in self.numbers[part].tolist())
+            yield from zip(self.browse_seq[part].tolist(), keys, how, strict=True)
+
+    @property
+    def counted(self) -> Iterator[tuple[Treatment, int]]:
+        """Each treatment, with the number of its messages."""
+        counts = np.bincount(self.numbers, minlength=len(self.treatments))
+        return zip(self.treatments, counts.tolist(), strict=True)
+
+
+def read_columns(directory: str) -> PlanColumns:
+    """Read a finished plan; its hash is None's where rows of a bucket are not in browse order."""
+    read_plan(directory)
+    buckets, known, treatments = Buckets(), dict[bytes, int](), list[Treatment]()
+    places, keys, numbers = [], [pa.array([], pa.binary())], []
+    for name in storage.file_names(directory, ".parquet"):
+        with open_parquet(f"{directory}/{name}") as file:
+            for rows in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=_HASHED):
+                contents = _treatment_contents(rows).dictionary_encode()
+                found = contents.dictionary.to_pylist()
+                for content, first in zip(found, _firsts(contents.indices), strict=True):
+                    if content not in known:
+                        known[content] = len(treatments)
+                        (row,) = rows.select(["disposition", "steps"]).slice(first, 1).to_pylist()
+                        treatments.append((Disposition(row["disposition"]), _steps(row["steps"])))
+                digests = pa.array([sha256(content).digest() for content in found], pa.binary())
+                content = row_contents(rows, digests.take(contents.indices))
+                buckets.add(rows.column("browse_seq"), content)
+                places.append(rows.column("browse_seq").to_numpy())
+                keys.append(rows.column("message_key"))
+                codes = np.array([known[content] for content in found], np.int32)
+                numbers.append(codes[contents.indices.to_numpy()])
+    browse_seq = np.concatenate([np.empty(0, np.int64), *places])
+    order, number = np.argsort(browse_seq, kind="stable"), np.concatenate([_NONE, *numbers])
+    ordered = pa.chunked_array(keys).take(pa.array(order))
+    found_hash = hash_of_buckets(buckets.digests())
+    return PlanColumns(browse_seq[order], ordered, number[order], treatments, found_hash)
+
+
+_NONE: Final = np.empty(0, np.int32)
+
+
+def _firsts(indices: pa.Array) -> list[int]:
+    """Return where each value of a dictionary is met first."""
+    found: list[int] = np.unique(indices.to_numpy(), return_index=True)[1].tolist()
+    return found
+
+
+def _treatment_contents(rows: pa.RecordBatch) -> pa.Array:
+    """Return for each row what `mqdlq.plan.treatment_digest` digests."""
+    held, counts = rows.column("steps"), pc.list_value_length(rows.column("steps"))
+    steps = held.flatten()
+    values = [_measured(pc.cast(steps.field(name), pa.string())) for name in STEP_FIELDS]
+    joined = pc.binary_join_element_wise(*values, b"")
+    offsets = np.concatenate([[0], np.cumsum(counts.to_numpy())]).astype(np.int32)
+    of_row = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), joined), b"")
+    numbers = _measured(pc.cast(counts, pa.string()))
+    return pc.binary_join_element_wise(_measured(rows.column("disposition")), numbers, of_row, b"")
+
+
+# Digest the rows of a plan by bucket. `mqdlq.plan.plan_hash` defines the result.
+
+
+class Buckets:
+    """Digests of the buckets of rows that arrive in batches, in the order of `browse_seq`.
+
+    With `sorted`, rows with the same browse number are in the order of their content. Otherwise
+    browse numbers must ascend, and a bucket in which they do not has no digest.
+    """
+
+    def __init__(self, *, sorted: bool = False) -> None:  # noqa: A002 (what it is)
+        self._sorted = sorted
+        self._contents: dict[int, Any] = defaultdict(sha256)
+        self._last: dict[int, int] = {}
+        self._out_of_order: set[int] = set()
+
+    def add(self, browse_seq: pa.Array, content: pa.Array) -> None:
+        seqs = browse_seq.to_numpy()
+        offsets, contents = _contents(content)
+        numbers = seqs // MESSAGES_TO_A_BUCKET
+        ends = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(seqs)]
+        start = 0
+        for end in ends:
+            bucket = int(numbers[start])
+            follows = bucket not in self._last or seqs[start] > self._last[bucket]
+            if not (self._sorted or (follows and (np.diff(seqs[start:end]) > 0).all())):
+                self._out_of_order.add(bucket)
+            self._contents[bucket].update(contents[offsets[start] : offsets[end]])
+            self._last[bucket] = int(seqs[end - 1])
+            start = end
+
+    def digests(self) -> dict[int, str | None]:
+        """Return the digest (hex) of each bucket so far, None if its rows were not in order."""
+        return {
+            bucket: None if bucket in self._out_of_order else content.hexdigest()
+            for bucket, content in self._contents.items()
+        }
+
+
+def row_contents(rows: pa.RecordBatch, digests: pa.Array) -> pa.Array:
+    """Return `mqdlq.plan.row_content` of each row; `digests` are those of the treatments."""
+    keys = rows.column("message_key")
+    numbers = pc.cast(rows.column("browse_seq"), pa.string()).cast(pa.binary())
+    lengths = pc.cast(pc.binary_length(keys), pa.string()).cast(pa.binary())
+    names = (_measured(rows.column(name)) for name in ("queue_manager", "queue"))
+    colon = pa.scalar(b":")
+    return pc.binary_join_element_wise(numbers, colon, lengths, colon, keys, *names, digests, b"")
+
+
+def _measured(names: pa.Array) -> pa.Array:
+    """Prefix each of a few names with its length."""
+    held = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
+    measured = [f"{len(name)}:{name}".encode() for name in held.dictionary.to_pylist()]
+    return pa.array(measured, pa.binary()).take(held.indices)
+
+
+def _contents(column: pa.Array) -> tuple[Any, memoryview]:
+    """Return where each value begins in Arrow's buffer of values, and that buffer."""
+    _, offsets, contents = column.buffers()
+    starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    return starts, memoryview(contents)
+
+
+def hash_of_buckets(digests: Mapping[int, str | None]) -> str:
+    return sha256("".join(str(digests[one]) for one in sorted(digests)).encode()).hexdigest()

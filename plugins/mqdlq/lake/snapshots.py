@@ -220,9 +220,11 @@ def settled_rows(directory: str, columns: Sequence[str] | None = None) -> Iterat
     yield from read_batches(Snapshot.at(directory).settled, columns)
 
 
-def settled_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[int]]:
+def settled_places(
+    location: str, keys: Collection[bytes] | pa.ChunkedArray
+) -> dict[bytes, set[int]]:
     """Return which occurrences of these keys have compact rows in a snapshot."""
-    wanted = pa.array(list(keys), pa.binary())
+    wanted = keys if isinstance(keys, pa.ChunkedArray) else pa.array(list(keys), pa.binary())
     places: dict[bytes, set[int]] = defaultdict(set)
     for batch in settled_rows(location, ["message_key", "occurrence"]):
         for row in batch.filter(pc.is_in(batch["message_key"], wanted)).to_pylist():

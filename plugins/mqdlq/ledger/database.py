@@ -17,6 +17,7 @@ from dataclasses import fields
 from datetime import datetime
 from functools import cache, partial
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -119,6 +120,27 @@ class Repository:
 def add(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         connection.execute(sa.insert(table), rows)
+
+
+def add_many(
+    connection: sa.Connection,
+    statement: sa.Insert,
+    names: Sequence[str],
+    rows: Sequence[tuple[Any, ...]],
+) -> None:
+    """Execute an INSERT for many rows of plain values, in the order of the named parameters.
+
+    The driver gets them as they are: SQLAlchemy takes longer to bind a row than SQLite to store it.
+    """
+    if not rows:
+        return
+    compiled = statement.compile(dialect=connection.dialect, column_keys=names)
+    if compiled.positiontup is None:
+        named = [dict(zip(names, row, strict=True)) for row in rows]
+        connection.exec_driver_sql(str(compiled), named)
+    else:
+        in_order = itemgetter(*map(names.index, compiled.positiontup))
+        connection.exec_driver_sql(str(compiled), [in_order(row) for row in rows])
 
 
 def inserted(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> int:

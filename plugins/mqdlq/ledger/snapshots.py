@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -23,6 +24,7 @@ from mqdlq.ledger.database import (
     Repository,
     Row,
     add,
+    add_many,
     columns_of,
     in_parts,
     in_turn,
@@ -256,6 +258,17 @@ class SettledMessages(Repository):
 Place = tuple[bytes, int]  # a message key and its occurrence
 Known = Mapping[Place, tuple[int | None, int]]
 
+_PLACE: Final = ("queue_manager", "queue", "message_key", "occurrence", "residence")
+_LISTED: Final = ("run_id", "browse_seq", "disposition")
+_LIST: Final = sa.insert(t.run_messages).from_select(
+    [*_LISTED, "message_id"],
+    sa.select(
+        *(sa.bindparam(name, type_=t.run_messages.c[name].type) for name in _LISTED),
+        t.messages.c.message_id,
+    ).where(*(t.messages.c[name] == sa.bindparam(name) for name in _PLACE)),
+)
+"""Lists the message at a place: the database finds its number, also if it was just added."""
+
 
 class Plans(Repository):
     """Accepted plans, and the approvals that were asked for them."""
@@ -265,7 +278,7 @@ class Plans(Repository):
         run: t.Run,
         plan: t.AcceptedPlan,
         rows: Iterable[tuple[int, bytes, Disposition]],
-        settled: Mapping[bytes, Collection[int]] | None = None,
+        settled: Mapping[bytes, Collection[int]] = MappingProxyType({}),
     ) -> None:
         """Record an accepted plan and its messages, (browse_seq, message_key, disposition) each.
 
@@ -274,24 +287,30 @@ class Plans(Repository):
         ended (it was delivered, forwarded, discarded, taken, or expired) is back in a new one.
         All of it is one transaction. Raises sqlalchemy.exc.IntegrityError if the run has a plan.
         """
-        given = _Occurrences(settled or {})
         with in_turn(self._engine) as connection:
             connection.execute(sa.insert(t.plans), asdict(plan))
-            for part in in_parts(rows):
-                known = _known(connection, run, {key for _, key, _ in part})
+            for part in in_parts(rows, ROWS_AT_ONCE):
+                known, taken = _known(connection, run, [key for _, key, _ in part])
                 here = _still_here(connection, known)
-                places = [(key, given.next_of(key, here.get(key, ()))) for _, key, _ in part]
-                ids = _message_ids(connection, run, places, known)
-                listed = [
-                    {
-                        "run_id": run.run_id,
-                        "message_id": ids[place],
-                        "browse_seq": browse_seq,
-                        "disposition": disposition,
-                    }
-                    for place, (browse_seq, _, disposition) in zip(places, part, strict=True)
-                ]
-                connection.execute(sa.insert(t.run_messages), listed)
+                choices: dict[bytes, Iterator[int]] = {}
+                added, listed = [], []
+                for browse_seq, key, disposition in part:
+                    if key not in choices:
+                        others = (*taken.get(key, ()), *settled.get(key, ()))
+                        new = (
+                            _untaken(here.get(key, ()), others)
+                            if key in here or others
+                            else count()
+                        )
+                        choices[key] = new
+                    occurrence = next(choices[key])
+                    message_id, residence = known.get((key, occurrence), (None, 0))
+                    place = (run.queue_manager, run.queue, key, occurrence, residence)
+                    listed.append((*place, run.run_id, browse_seq, str(disposition)))
+                    if message_id is None:
+                        added.append(place)
+                add_many(connection, sa.insert(t.messages), _PLACE, added)
+                add_many(connection, _LIST, (*_PLACE, *_LISTED), listed)
 
     def of_run(self, run_id: str) -> t.AcceptedPlan | None:
         return self._of_run(t.plans, t.AcceptedPlan, run_id)
@@ -347,26 +366,8 @@ class Plans(Repository):
         return self._count(query.where(is_open, is_last(t.approvals, "run_id")))
 
 
-class _Occurrences:
-    """Which occurrence each sighting of a key is: those still here first, then new ones."""
-
-    def __init__(self, settled: Mapping[bytes, Collection[int]]) -> None:
-        self._settled = settled
-        self._given: dict[bytes, int | Iterator[int]] = {}
-
-    def next_of(self, key: bytes, here: Sequence[int]) -> int:
-        """Return the occurrence of the next sighting; `here` lists those still on the queue."""
-        given = self._given.get(key)
-        if not isinstance(given, Iterator):
-            taken = {given, *self._settled.get(key, ())}
-            rest = _untaken(here, taken)
-            occurrence = next(rest)
-            self._given[key] = occurrence if given is None else rest
-            return occurrence
-        return next(given)
-
-
-def _untaken(here: Sequence[int], taken: Collection[int | None]) -> Iterator[int]:
+def _untaken(here: Sequence[int], taken: Collection[int]) -> Iterator[int]:
+    """Yield the occurrences that sightings of a key may be: those still here, then new ones."""
     first = [occurrence for occurrence in here if occurrence not in taken]
     yield from first
     yield from (other for other in count() if other not in taken and other not in first)
@@ -396,33 +397,33 @@ def _in_doubt(connection: sa.Connection, message_ids: Sequence[int]) -> Collecti
     return found
 
 
-def _message_ids(
-    connection: sa.Connection, run: t.Run, places: Sequence[Place], known: Known
-) -> dict[Place, int]:
-    """Return ids by place; add messages that are new or in a new residence."""
-    here = {"queue_manager": run.queue_manager, "queue": run.queue}
-    added = []
-    for key, occurrence in places:
-        message_id, residence = known.get((key, occurrence), (None, 0))
-        if message_id is None:
-            place = {"message_key": key, "occurrence": occurrence, "residence": residence}
-            added.append({**here, **place})
-    if added:
-        add(connection, t.messages, added)
-        known = _known(connection, run, {key for key, _ in places})
-    return {place: found for place, (found, _) in known.items() if found}
+def _known(
+    connection: sa.Connection, run: t.Run, keys: Sequence[bytes]
+) -> tuple[Known, dict[bytes, list[int]]]:
+    """Map known places to (message id, residence), or to (None, next residence) if it ended.
 
-
-def _known(connection: sa.Connection, run: t.Run, keys: set[bytes]) -> Known:
-    """Map known places to (message id, residence), or to (None, next residence) if it ended."""
+    Returns by key, too, which occurrences the run has listed already.
+    """
+    own = t.run_messages.c
+    is_listed = sa.exists().where(
+        own.run_id == run.run_id, own.message_id == t.messages.c.message_id
+    )
     query = (
-        sa.select(t.messages, has_departed(t.messages.c.message_id).label("departed"))
-        .where(is_at(run.queue_manager, run.queue), t.messages.c.message_key.in_(keys))
+        sa.select(
+            t.messages,
+            has_departed(t.messages.c.message_id).label("departed"),
+            is_listed.label("own"),
+        )
+        .where(is_at(run.queue_manager, run.queue))
+        .where(t.messages.c.message_key.in_(sa.bindparam("keys", expanding=True)))
         .order_by(t.messages.c.residence)
     )
-    return {
-        (row.message_key, row.occurrence): (
-            (None, row.residence + 1) if row.departed else (row.message_id, row.residence)
-        )
-        for row in connection.execute(query)
-    }
+    known: dict[Place, tuple[int | None, int]] = {}
+    taken = defaultdict[bytes, list[int]](list)
+    for some in in_parts(keys):
+        for row in connection.execute(query, {"keys": some}):
+            held = (None, row.residence + 1) if row.departed else (row.message_id, row.residence)
+            known[row.message_key, row.occurrence] = held
+            if row.own:
+                taken[row.message_key].append(row.occurrence)
+    return known, taken

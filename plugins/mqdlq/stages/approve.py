@@ -15,7 +15,7 @@ from typing import Any, Final
 from mqdlq.controls.repair import GUARD
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
-from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages
+from mqdlq.lake import PlanDescription, find_plan, plan_directory, read_columns
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Approval, AuditEvent, Run
 from mqdlq.model import Action, AuditKind, Outcome
@@ -167,8 +167,8 @@ def _record_answer(
     run, ledger = execution.run, execution.ledger
     at, why, fault = datetime.fromisoformat(answer["at"]), answer.get("why", ""), ""
     if answer["decision"] == "approved":
-        planned = (step.action for message in planned_messages(plan) for step in message.steps)
-        if _guarded_actions(Counter(planned), guards.second_person):
+        actions = PlannedMoves.of_plan(plan).actions
+        if _guarded_actions(actions, guards.second_person):
             fault = find_fault_of_approver(run, answer.get("names", ()))
     if not fault:
         given = replace(question, decision=answer["decision"], who=answer["who"], at=at, why=why)
@@ -211,11 +211,11 @@ class PlannedMoves:
     @classmethod
     def of_plan(cls, directory: str) -> PlannedMoves:
         moves = cls()
-        for message in planned_messages(directory):
-            actions = {step.action for step in message.steps}
-            moves.messages += bool(actions - {Action.IGNORE})
-            moves.actions.update(actions)
-            moves.targets |= {(s.target_q, s.target_q_mgr) for s in message.steps if s.target_q}
+        for (_, steps), messages in read_columns(directory).counted:
+            actions = {step.action for step in steps}
+            moves.messages += messages if actions - {Action.IGNORE} else 0
+            moves.actions.update(dict.fromkeys(actions, messages))
+            moves.targets |= {(s.target_q, s.target_q_mgr) for s in steps if s.target_q}
         return moves
 
 

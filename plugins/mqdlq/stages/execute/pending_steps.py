@@ -59,7 +59,8 @@ def accept_plan(execution: Execution, plan_id: str) -> lake.PlanDescription:
             f"plan {plan_id} is too old: its snapshot was taken {age_s:.0f} s ago, the handler"
             f" allows {run.max_plan_age_s} s (max_plan_age); start a new run",
         )
-    found = plan_hash(lake.planned_messages(directory))
+    rows = lake.read_columns(directory)
+    found = rows.plan_hash
     if found != description.plan_hash:
         raise ExecutionError(
             "MQDLQ-504",
@@ -81,12 +82,9 @@ def accept_plan(execution: Execution, plan_id: str) -> lake.PlanDescription:
             " run",
         )
     if recorded is None:
-        planned = lake.planned_messages(directory)
-        rows = ((row.browse_seq, row.message_key, row.disposition) for row in planned)
-        keys = {row.message_key for row in lake.planned_messages(directory)}
-        settled = lake.settled_places(snapshot.location, keys)
+        settled = lake.settled_places(snapshot.location, rows.message_key)
         accepted = AcceptedPlan(run.run_id, plan_id, found, directory, clock())
-        ledger.plans.record(run, accepted, rows, settled)
+        ledger.plans.record(run, accepted, rows.listed(), settled)
     return description
 
 
