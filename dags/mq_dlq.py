@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from mqdlq.airflow.dags import build_handler_dags
-from mqdlq.handlers import load_handlers
 
-globals().update(build_handler_dags(load_handlers()[0]))
+globals().update(build_handler_dags())

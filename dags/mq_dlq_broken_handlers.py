@@ -7,6 +7,5 @@ theirs in mq_dlq.py, and this file raises the errors of the others.
 from __future__ import annotations
 
 from mqdlq.airflow.dags.history import raise_faults
-from mqdlq.handlers import load_handlers
 
-raise_faults(load_handlers()[1])
+raise_faults()

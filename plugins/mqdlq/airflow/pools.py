@@ -29,7 +29,7 @@ def pools_of(handlers: list[Handler]) -> dict[str, str]:
     slot, so the passes of overlapping runs take turns, and none waits for another's RETRYINT. A
     running task already has its pool, so the rules tables are not read for it.
     """
-    is_for_a_task = get_parsing_context().dag_id is not None
+    is_for_a_task = get_parsing_context().task_id is not None
     places = {} if is_for_a_task else _places([one for one in handlers if not one.pool])
     return {handler.name: _pool(handler, places) for handler in handlers}
 

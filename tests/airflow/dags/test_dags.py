@@ -14,6 +14,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, TriggerRule
+from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
 from airflow.serialization.serialized_objects import DagSerialization
 
 from mqdlq import directories
@@ -64,11 +65,14 @@ def handler(directory: Path, name: str, keys: str) -> None:
     (directory / "any.rules").write_text("ACTION(IGNORE)\n")
 
 
-def bag_of(rules: Path) -> DagBag:
-    """Parse the DAG folder with the handlers of a rules directory."""
-    with pytest.MonkeyPatch.context() as patch:
+def bag_of(rules: Path, file: str = "", **context: str) -> DagBag:
+    """Parse the DAG folder, or a file of it, with the handlers of a rules directory.
+
+    `context` has the DAG's and the task's id where the process runs a task.
+    """
+    with pytest.MonkeyPatch.context() as patch, _airflow_parsing_context_manager(**context):
         patch.setenv("MQDLQ_RULES_DIR", str(rules))
-        bag = DagBag(dag_folder=directories.PROJECT / "dags")
+        bag = DagBag(dag_folder=directories.PROJECT / "dags" / file)
     assert bag.import_errors == {}
     return bag
 
@@ -184,6 +188,51 @@ def test_handlers_of_one_queue_share_a_pool(tmp_path: Path) -> None:
         "day": {"mq_dlq_day"},
         "own": {"own"},
         "other": {"mq_dlq_other"},
+    }
+
+
+def test_a_task_builds_no_dag_but_its_own_and_no_broken_handler_hinders_it(
+    tmp_path: Path,
+) -> None:
+    for name in ("night", "day"):
+        handler(tmp_path, name, "")
+    (tmp_path / "broken.yaml").write_text("connection: mq_demo\n")
+    (tmp_path / "broken.rules").write_text("ACTION(NONSENSE)\n")
+
+    bag = bag_of(tmp_path, "mq_dlq.py", dag_id="mq_dlq_night", task_id="sense")
+
+    assert list(bag.dags) == ["mq_dlq_night"]
+    assert bag_of(tmp_path, "mq_dlq.py", dag_id="mq_dlq_broken", task_id="sense").dags == {}
+    assert bag_of(tmp_path, "mq_dlq.py", dag_id="mq_dlq_history", task_id="export").dags == {}
+
+
+def test_a_command_for_one_dag_stores_it_with_the_pool_that_it_shares(tmp_path: Path) -> None:
+    """Else each `mqdlq run` would store another version of it."""
+    for name in ("night", "day"):
+        handler(tmp_path, name, "")
+
+    (dag,) = bag_of(tmp_path, "mq_dlq.py", dag_id="mq_dlq_night").dags.values()
+
+    assert {task.pool for task in dag.tasks} == {"default_pool", "mq_dlq_day"}
+
+
+def test_a_task_that_restores_builds_no_task_of_another_handler(tmp_path: Path) -> None:
+    for name in ("night", "day"):
+        handler(tmp_path, name, "")
+    (tmp_path / "broken.yaml").write_text("connection: mq_demo\n")
+
+    tasks = {
+        task_id: set(
+            bag_of(tmp_path, "mq_dlq_restore.py", dag_id="mq_dlq_restore", task_id=task_id)
+            .dags["mq_dlq_restore"]
+            .task_dict
+        )
+        for task_id in ("select", "restore_night")
+    }
+
+    assert tasks == {
+        "select": {"select", "restore_day", "restore_night"},
+        "restore_night": {"select", "restore_night"},
     }
 
 

@@ -13,6 +13,7 @@ import pytest
 from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
+from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
 from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq.airflow import handler_dags
@@ -121,6 +122,14 @@ def test_an_invalid_handler_disables_its_own_dag_only_and_a_failing_dag_reports_
         check.execute(SimpleNamespace())
     broken.write_text(valid)
     check.execute(SimpleNamespace())
+
+
+def test_the_process_of_a_task_has_the_dag_of_that_task_only(handlers: Path) -> None:
+    (handlers / "broken.yaml").write_text("connection: mq\n")
+
+    for dag_id in ("mq_dlq_night", "mq_dlq_history", "mq_dlq_restore", "mq_dlq_broken_handlers"):
+        with _airflow_parsing_context_manager(dag_id=dag_id, task_id="any"):
+            assert list(handler_dags(handlers)) == [dag_id]
 
 
 def test_a_relative_directory_is_refused() -> None:

@@ -9,37 +9,76 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, get_parsing_context
 
+from mqdlq.airflow.dags import history
 from mqdlq.airflow.dags.handler_runs import build_handler_dag
-from mqdlq.airflow.dags.history import build_broken_handlers_dag, build_history_dag
 from mqdlq.airflow.dags.restoring import build_restore_dag
+from mqdlq.airflow.operators.restore import task_id_of
 from mqdlq.airflow.pools import pools_of
 from mqdlq.errors import HandlerError
-from mqdlq.handlers import Handler, load_handlers
+from mqdlq.handlers import Handler, load_handler, load_handlers
+from mqdlq.reading.page_paths import dag_of, handler_of
 
 
 def build_all(directory: Path | str | None) -> dict[str, DAG]:
     """Return all DAGs of a handlers' directory by id; see `mqdlq.airflow.handler_dags`."""
     place = None if directory is None else _checked(Path(directory))
-    handlers, faults = load_handlers(place)
-    broken = [build_broken_handlers_dag(faults, place)] if faults else []
+    faults = load_handlers(place)[1] if _is_wanted("broken_handlers") else []
     return {
-        **build_handler_dags(handlers, place),
-        **build_restore_dags(handlers, place),
-        **by_id(build_history_dag(place), *broken),
+        **build_handler_dags(place),
+        **build_restore_dags(place),
+        **by_id(*([history.build_history_dag(place)] if _is_wanted("history") else [])),
+        **by_id(*([history.build_broken_handlers_dag(faults, place)] if faults else [])),
     }
 
 
-def build_handler_dags(handlers: list[Handler], directory: Path | None = None) -> dict[str, DAG]:
+def build_handler_dags(directory: Path | None = None) -> dict[str, DAG]:
+    """Return the DAGs of the valid handlers by id; in the process of a task, the task's DAG only.
+
+    A task reads no file of another handler: its start takes as long beside a thousand handlers as
+    alone, and no fault of theirs concerns it.
+    """
+    wanted = get_parsing_context()
+    if wanted.task_id is None:
+        handlers = load_handlers(directory)[0]
+    else:
+        handlers = _load_only(handler_of(wanted.dag_id or ""), directory)
     pools = pools_of(handlers)
-    return by_id(*(build_handler_dag(one, pools[one.name], directory) for one in handlers))
+    return by_id(
+        *(
+            build_handler_dag(handler, pools[handler.name], directory)
+            for handler in handlers
+            if _is_wanted(handler.name)
+        )
+    )
 
 
-def build_restore_dags(handlers: list[Handler], directory: Path | None = None) -> dict[str, DAG]:
-    """Return the DAG that restores messages, by id; none without a handler."""
-    dags = [build_restore_dag(handlers, pools_of(handlers), directory)] if handlers else []
-    return by_id(*dags)
+def build_restore_dags(directory: Path | None = None) -> dict[str, DAG]:
+    """Return the DAG that restores messages, by id; none without a handler.
+
+    In the process of a task that restores for one handler, the DAG has the tasks of that one only.
+    """
+    if not _is_wanted("restore"):
+        return {}
+    _, is_of_one, name = (get_parsing_context().task_id or "").partition(task_id_of(""))
+    handlers = _load_only(name, directory) if is_of_one else load_handlers(directory)[0]
+    if not handlers:
+        return {}
+    return by_id(build_restore_dag(handlers, pools_of(handlers), directory))
+
+
+def _is_wanted(name: str) -> bool:
+    """Whether this process wants the DAG of this name: all DAGs, or the one it runs a task of."""
+    return get_parsing_context().dag_id in {None, dag_of(name)}
+
+
+def _load_only(name: str | None, directory: Path | None) -> list[Handler]:
+    """Return a handler in a list, an empty one if it is not valid or there is none."""
+    try:
+        return [load_handler(name, directory)] if name else []
+    except HandlerError:
+        return []
 
 
 def by_id(*dags: DAG) -> dict[str, DAG]:

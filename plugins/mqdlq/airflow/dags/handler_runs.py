@@ -16,6 +16,7 @@ task may be cleared and run again: the ledger records each completed action, and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,7 @@ from airflow.sdk import (
     AssetWatcher,
     CronDataIntervalTimetable,
     Param,
+    ParamsDict,
     TriggerRule,
     chain,
 )
@@ -33,7 +35,7 @@ from airflow.sdk import (
 from mqdlq.airflow.links import handler_page
 from mqdlq.airflow.operators.base import asset, result_of
 from mqdlq.airflow.operators.stages import POLL_S, Approve, Execute, Report, Retry, Sense, Snapshot
-from mqdlq.airflow.params import form
+from mqdlq.airflow.params import SCHEMAS, form
 from mqdlq.airflow.retries import RETRY_DELAY, RetryTransient
 from mqdlq.airflow.triggers.arrival import ArrivalTrigger
 from mqdlq.errors import HandlerError
@@ -141,7 +143,6 @@ def build_handler_dag(handler: Handler, pool: str, directory: Path | None) -> DA
         start_date=LONG_AGO if handler.is_continuous else None,
         catchup=False,
         max_active_runs=handler.runs_at_once,
-        params={key: Param(**schema) for key, schema in form().items()},
         user_defined_macros={"submit_conf": submit_conf, "result_of": result_of},
         default_args={
             "owner": handler.owner,
@@ -183,4 +184,14 @@ def build_handler_dag(handler: Handler, pool: str, directory: Path | None) -> DA
             **place,
         )
         chain(sense, snapshot, evaluate, approve, execute, retry, report)
+    dag.params = params_of(SCHEMAS)
     return dag
+
+
+def params_of(schemas: Mapping[str, dict[str, Any]]) -> ParamsDict:
+    """Return the parameters of a DAG, to be set after its tasks.
+
+    Each task would get a deep copy of parameters that its DAG has before: half of the time of a
+    parse. A task instance takes them from the DAG.
+    """
+    return ParamsDict({key: Param(**schema) for key, schema in form(schemas).items()})

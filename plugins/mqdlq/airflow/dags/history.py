@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, BaseOperator, Context, chain
+from airflow.sdk import DAG, BaseOperator, Context, chain, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq import directories
@@ -135,8 +135,9 @@ disappears, and the DAGs of the handlers appear.
 """
 
 
-def raise_faults(faults: Sequence[HandlerError]) -> None:
-    if faults:
+def raise_faults() -> None:
+    """Raise the faults of all handlers, except in a process that wants the DAG of one."""
+    if faults := get_parsing_context().dag_id is None and load_handlers()[1]:
         first, *others = faults
         raise HandlerError(first.error_id, "\n\n".join([first.text, *map(str, others)]))
 

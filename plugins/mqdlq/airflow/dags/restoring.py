@@ -21,10 +21,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from airflow.sdk import DAG, Param, chain
+from airflow.sdk import DAG, chain
 
+from mqdlq.airflow.dags.handler_runs import params_of
 from mqdlq.airflow.operators.restore import Restore, Select, task_id_of
-from mqdlq.airflow.params import form, schemas
+from mqdlq.airflow.params import schemas
 from mqdlq.airflow.retries import RETRY_DELAY, RetryTransient
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import TASK_RETRIES
@@ -42,10 +43,6 @@ def build_restore_dag(
         schedule=None,
         catchup=False,
         is_paused_upon_creation=False,  # it has no schedule: who triggers it means it
-        params={
-            key: Param(**schema)
-            for key, schema in form(schemas([handler.name for handler in handlers])).items()
-        },
         default_args={
             "retry_policy": RetryTransient(waits_for_people=False),
             "retry_delay": RETRY_DELAY,
@@ -71,4 +68,5 @@ def build_restore_dag(
                 for handler in handlers
             ],
         )
+    dag.params = params_of(schemas([handler.name for handler in handlers]))
     return dag
