@@ -114,14 +114,19 @@ def read_rules_file(path: Path, folder: Path | None = None) -> bytes:
     With a `folder`, the file must be in it or below it, also if it is a link. Raises OSError for
     such a file and for anything but a regular file; it waits for no device or pipe.
     """
-    place = path.resolve()
-    if folder is not None and not place.is_relative_to(folder.resolve()):
+    # Nearly all files are no links: to read one takes a fifth of the time that resolving it takes.
+    is_within = path.parent == folder and stat.S_ISREG(path.lstat().st_mode)
+    place = path if is_within else path.resolve()
+    if folder is not None and not is_within and not place.is_relative_to(folder.resolve()):
         raise OSError(EPERM, f"it is not in the directory {folder}; move it there", str(path))
     options = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    _refuse(place.stat(), path, MOST_BYTES)
-    # A pipe or a device that took its place since then does not block, and is read to a limit.
+    found = place.stat()
+    _refuse(found, path, MOST_BYTES)
+    # A pipe or a device that took its place since then does not block, and is read to a limit. This
+    # is not asked for at once: Python reserves the memory, which takes longer than reading a file.
     with os.fdopen(os.open(place, options), "rb") as file:
-        return file.read(MOST_BYTES)
+        data = file.read(found.st_size + 1)
+        return data if len(data) <= found.st_size else data + file.read(MOST_BYTES - len(data))
 
 
 def check_input(path: Path) -> None:

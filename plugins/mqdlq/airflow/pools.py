@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from airflow.sdk import get_parsing_context
 from airflow.sdk.exceptions import AirflowException
 
 from mqdlq.airflow.hooks.ibmmq import MqHook
-from mqdlq.errors import MqDlqError
-from mqdlq.handlers import Handler, load_handlers
+from mqdlq.directories import rules_directory
+from mqdlq.errors import HandlerError, MqDlqError
+from mqdlq.handlers import Handler, Kept, load_handlers
 from mqdlq.ledger.tables import Run
 from mqdlq.stages.run_options import read_control_data
 
@@ -21,7 +23,22 @@ AIRFLOWS_OWN: Final = "default_pool"
 Place = tuple[str, str, str]
 
 
-def pools_of(handlers: list[Handler]) -> dict[str, str]:
+class Loaded(NamedTuple):
+    """The valid handlers of a directory, the errors of the others, and the pools by handler."""
+
+    handlers: list[Handler]
+    faults: list[HandlerError]
+    pools: dict[str, str]
+
+
+def load_with_pools(directory: Path | None = None) -> Loaded:
+    """Load the handlers of a directory, and parse only files that no process has parsed before."""
+    with Kept("dags", directory or rules_directory()) as kept:
+        handlers, faults = load_handlers(directory, kept)
+        return Loaded(handlers, faults, pools_of(handlers, kept))
+
+
+def pools_of(handlers: list[Handler], kept: Kept | None = None) -> dict[str, str]:
     """Return each handler's pool by its name: the one it names, or a new pool of one slot.
 
     The new pool is created when a run starts. Handlers with the same connection and the same INPUTQ
@@ -30,8 +47,8 @@ def pools_of(handlers: list[Handler]) -> dict[str, str]:
     running task already has its pool, so the rules tables are not read for it.
     """
     is_for_a_task = get_parsing_context().task_id is not None
-    places = {} if is_for_a_task else _places([one for one in handlers if not one.pool])
-    return {handler.name: _pool(handler, places) for handler in handlers}
+    places = {} if is_for_a_task else _places([one for one in handlers if not one.pool], kept)
+    return _pools(handlers, places)
 
 
 def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
@@ -41,14 +58,19 @@ def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
     as those of one handler do; Airflow's default has many. Executors that meet wait for each other
     at the state queue: nothing is done twice, but the second holds a worker meanwhile.
     """
-    handlers, control = load_handlers(handler.directory)[0], read_control_data(handler)
-    is_blank_ours = control is None or not control.input_q.strip()
-    places = _places([one for one in handlers if not one.pool])
-    own = _pool(handler, places)
-    for other in handlers:
-        if other.name == handler.name or not _reads(other, run, is_blank_ours=is_blank_ours):
-            continue
-        its = _pool(other, places)
+    with Kept("pools", handler.directory) as kept:
+        handlers, control = load_handlers(handler.directory, kept)[0], read_control_data(handler)
+        is_blank_ours = control is None or not control.input_q.strip()
+        places = _places([one for one in handlers if not one.pool], kept)
+        others = [
+            other
+            for other in handlers
+            if other.name != handler.name and _reads(other, run, kept, is_blank_ours=is_blank_ours)
+        ]
+    pools = _pools([*handlers, handler], places)
+    own = pools[handler.name]
+    for other in others:
+        its = pools[other.name]
         if its != own or own == AIRFLOWS_OWN:
             yield (
                 f"{handler.name} (pool: {own}) and {other.name} (pool: {its}) both"
@@ -57,29 +79,31 @@ def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
             )
 
 
-def _pool(handler: Handler, places: Mapping[str, Place]) -> str:
-    if handler.pool:
-        return handler.pool
-    place = places.get(handler.name)
-    rivals = [name for name, other in places.items() if other == place]
-    return f"mq_dlq_{min([handler.name, *rivals])}"
+def _pools(handlers: list[Handler], places: Mapping[str, Place]) -> dict[str, str]:
+    first: dict[Place | None, str] = {}
+    for name in sorted(places):
+        first.setdefault(places[name], name)
+    return {
+        one.name: one.pool or f"mq_dlq_{first.get(places.get(one.name), one.name)}"
+        for one in handlers
+    }
 
 
-def _places(handlers: list[Handler]) -> dict[str, Place]:
+def _places(handlers: list[Handler], kept: Kept | None) -> dict[str, Place]:
     """Return connection, INPUTQM and INPUTQ of those handlers that have one of theirs in common."""
     connections = Counter(handler.connection for handler in handlers)
     found = {}
     for handler in handlers:
         if connections[handler.connection] > 1:
-            control = read_control_data(handler)
+            control = read_control_data(handler, kept)
             if control is not None:
                 q_mgr, queue = control.input_q_mgr.strip(), control.input_q.strip()
                 found[handler.name] = (handler.connection, q_mgr, queue)
     return found
 
 
-def _reads(other: Handler, run: Run, *, is_blank_ours: bool) -> bool:
-    control = read_control_data(other)
+def _reads(other: Handler, run: Run, kept: Kept, *, is_blank_ours: bool) -> bool:
+    control = read_control_data(other, kept)
     if control is None:
         return False
     try:

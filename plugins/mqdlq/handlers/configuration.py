@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
@@ -15,6 +16,7 @@ from mqdlq import directories
 from mqdlq.controls.settings import Controls
 from mqdlq.errors import HandlerError
 from mqdlq.handlers.documents import Document, Node
+from mqdlq.handlers.kept import Kept
 from mqdlq.handlers.operation import Operation
 from mqdlq.handlers.tables import check, check_node, read_levels, read_queue_kind
 from mqdlq.model import QueueKind
@@ -164,18 +166,24 @@ def handler_names(directory: Path | None = None) -> list[str]:
     return sorted(path.stem for path in (directory or directories.rules_directory()).glob("*.yaml"))
 
 
-def load_handlers(directory: Path | None = None) -> tuple[list[Handler], list[HandlerError]]:
-    """Return the valid handlers of the rules directory, and the errors of the others."""
+def load_handlers(
+    directory: Path | None = None, kept: Kept | None = None
+) -> tuple[list[Handler], list[HandlerError]]:
+    """Return the valid handlers of the rules directory, and the errors of the others.
+
+    With `kept`, a file is not parsed if one with the same content was.
+    """
     handlers, faults = [], []
-    for name in handler_names(directory):
+    folder = directory or directories.rules_directory()
+    for name in handler_names(folder):
         try:
-            handlers.append(load_handler(name, directory))
+            handlers.append(load_handler(name, folder, kept))
         except HandlerError as error:
             faults.append(error)
     return handlers, faults
 
 
-def load_handler(name: str, directory: Path | None = None) -> Handler:
+def load_handler(name: str, directory: Path | None = None, kept: Kept | None = None) -> Handler:
     """Read and validate the configuration of handler `name`.
 
     Raises HandlerError with file, line and column of every fault.
@@ -193,8 +201,13 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
         ) from None
     except OSError as error:
         raise HandlerError("MQDLQ-304", f"{path}: cannot be read: {error.strerror}") from error
+    build = partial(_build_valid_handler, data, path)
+    return build() if kept is None else kept.value((str(path), data), build)
+
+
+def _build_valid_handler(data: bytes, path: Path) -> Handler:
     report = Report(str(path))
-    handler = _build_handler(Document(data, report), name, folder)
+    handler = _build_handler(Document(data, report), path.stem, path.parent)
     if handler is None:
         faults = [d for d in report.diagnostics() if d.severity == "error"]
         raise HandlerError("MQDLQ-301", "\n".join(map(str, faults)))

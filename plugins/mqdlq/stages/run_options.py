@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from mqdlq.controls.repair import check_action, parse_repair
 from mqdlq.errors import HandlerError, MqDlqError
-from mqdlq.handlers import Handler
+from mqdlq.handlers import Handler, Kept
 from mqdlq.model import GIVEN_ACTION
 from mqdlq.rules import ControlData, RulesTable, parse, print_table
 
@@ -94,13 +96,25 @@ def find_missing_reason(handler: Handler, options: RunOptions) -> str:
     )
 
 
-def read_control_data(handler: Handler) -> ControlData | None:
-    """Return the control data of a handler's table, None if the table cannot be read."""
+def read_control_data(handler: Handler, kept: Kept | None = None) -> ControlData | None:
+    """Return the control data of a handler's table, None if the table cannot be read.
+
+    With `kept`, a table is not parsed if one with the same content was.
+    """
     try:
-        source, text = handler.rules_text()
-        return parse(text, source, frozen=True).control
+        if handler.table is not None:
+            return parse(handler.table, handler.name, frozen=True).control
+        path, text = handler.read_table()
+        read = partial(_read_control_data, handler, path, text)
+        depends_on = (str(path), text, handler.queue_kind, sorted(handler.lint.items()))
+        return read() if kept is None else kept.value(depends_on, read)
     except MqDlqError:  # a run reports it when it reads the table
         return None
+
+
+def _read_control_data(handler: Handler, path: Path, text: str) -> ControlData | None:
+    table = handler.review_table(path, text).table
+    return table.control if table else None
 
 
 def _print_given_action(table: RulesTable, options: RunOptions) -> str:

@@ -7,65 +7,78 @@ Airflow finds the DAGs among the global variables of the DAG file.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG, get_parsing_context
 
+from mqdlq.airflow.copying import Pattern, without_collections
 from mqdlq.airflow.dags import history
 from mqdlq.airflow.dags.handler_runs import build_handler_dag
 from mqdlq.airflow.dags.restoring import build_restore_dag
 from mqdlq.airflow.operators.restore import task_id_of
-from mqdlq.airflow.pools import pools_of
+from mqdlq.airflow.pools import Loaded, load_with_pools, pools_of
 from mqdlq.errors import HandlerError
-from mqdlq.handlers import Handler, load_handler, load_handlers
+from mqdlq.handlers import load_handler
 from mqdlq.reading.page_paths import dag_of, handler_of
 
 
 def build_all(directory: Path | str | None) -> dict[str, DAG]:
     """Return all DAGs of a handlers' directory by id; see `mqdlq.airflow.handler_dags`."""
     place = None if directory is None else _checked(Path(directory))
-    faults = load_handlers(place)[1] if _is_wanted("broken_handlers") else []
-    return {
-        **build_handler_dags(place),
-        **build_restore_dags(place),
-        **by_id(*([history.build_history_dag(place)] if _is_wanted("history") else [])),
-        **by_id(*([history.build_broken_handlers_dag(faults, place)] if faults else [])),
-    }
+    load = cache(partial(load_with_pools, place))
+    dags = _build_handler_dags(place, load) | _build_restore_dags(place, load)
+    if _is_wanted("history"):
+        dags |= by_id(history.build_history_dag(place))
+    if _is_wanted("broken_handlers") and (faults := load().faults):
+        dags |= by_id(history.build_broken_handlers_dag(faults, place))
+    return dags
 
 
-def build_handler_dags(directory: Path | None = None) -> dict[str, DAG]:
+def build_handler_dags() -> dict[str, DAG]:
     """Return the DAGs of the valid handlers by id; in the process of a task, the task's DAG only.
 
     A task reads no file of another handler: its start takes as long beside a thousand handlers as
     alone, and no fault of theirs concerns it.
     """
-    wanted = get_parsing_context()
-    if wanted.task_id is None:
-        handlers = load_handlers(directory)[0]
-    else:
-        handlers = _load_only(handler_of(wanted.dag_id or ""), directory)
-    pools = pools_of(handlers)
-    return by_id(
-        *(
-            build_handler_dag(handler, pools[handler.name], directory)
-            for handler in handlers
-            if _is_wanted(handler.name)
+    return _build_handler_dags(None, load_with_pools)
+
+
+def _build_handler_dags(directory: Path | None, load: Callable[[], Loaded]) -> dict[str, DAG]:
+    wanted, patterns = get_parsing_context(), dict[Any, Pattern]()
+    with without_collections():
+        if wanted.task_id is None:
+            loaded = load()
+        else:
+            loaded = _load_only(handler_of(wanted.dag_id or ""), directory)
+        return by_id(
+            *(
+                build_handler_dag(handler, loaded.pools[handler.name], directory, patterns)
+                for handler in loaded.handlers
+                if _is_wanted(handler.name)
+            )
         )
-    )
 
 
-def build_restore_dags(directory: Path | None = None) -> dict[str, DAG]:
+def build_restore_dags() -> dict[str, DAG]:
     """Return the DAG that restores messages, by id; none without a handler.
 
     In the process of a task that restores for one handler, the DAG has the tasks of that one only.
     """
+    return _build_restore_dags(None, load_with_pools)
+
+
+def _build_restore_dags(directory: Path | None, load: Callable[[], Loaded]) -> dict[str, DAG]:
     if not _is_wanted("restore"):
         return {}
     _, is_of_one, name = (get_parsing_context().task_id or "").partition(task_id_of(""))
-    handlers = _load_only(name, directory) if is_of_one else load_handlers(directory)[0]
-    if not handlers:
-        return {}
-    return by_id(build_restore_dag(handlers, pools_of(handlers), directory))
+    with without_collections():
+        loaded = _load_only(name, directory) if is_of_one else load()
+        if not loaded.handlers:
+            return {}
+        return by_id(build_restore_dag(loaded.handlers, loaded.pools, directory))
 
 
 def _is_wanted(name: str) -> bool:
@@ -73,12 +86,13 @@ def _is_wanted(name: str) -> bool:
     return get_parsing_context().dag_id in {None, dag_of(name)}
 
 
-def _load_only(name: str | None, directory: Path | None) -> list[Handler]:
-    """Return a handler in a list, an empty one if it is not valid or there is none."""
+def _load_only(name: str | None, directory: Path | None) -> Loaded:
+    """Return a handler with its pool; none if it is not valid, or if there is no such handler."""
     try:
-        return [load_handler(name, directory)] if name else []
+        handlers = [load_handler(name, directory)] if name else []
     except HandlerError:
-        return []
+        handlers = []
+    return Loaded(handlers, [], pools_of(handlers))
 
 
 def by_id(*dags: DAG) -> dict[str, DAG]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import (
     DAG,
     Asset,
+    AssetAll,
     AssetWatcher,
     CronDataIntervalTimetable,
     Param,
@@ -32,6 +33,7 @@ from airflow.sdk import (
     chain,
 )
 
+from mqdlq.airflow.copying import Pattern
 from mqdlq.airflow.links import handler_page
 from mqdlq.airflow.operators.base import asset, result_of
 from mqdlq.airflow.operators.stages import POLL_S, Approve, Execute, Report, Retry, Sense, Snapshot
@@ -41,6 +43,7 @@ from mqdlq.airflow.triggers.arrival import ArrivalTrigger
 from mqdlq.errors import HandlerError
 from mqdlq.evaluation.spark_conf import application, submit_conf, submit_environment, templated_conf
 from mqdlq.handlers import Handler
+from mqdlq.reading.page_paths import dag_of
 
 if TYPE_CHECKING:
     from mqdlq.airflow.operators.submit import Submit
@@ -127,19 +130,77 @@ def spark_task(
     )
 
 
-def build_handler_dag(handler: Handler, pool: str, directory: Path | None) -> DAG:
+def build_handler_dag(
+    handler: Handler, pool: str, directory: Path | None, patterns: dict[Any, Pattern] | None = None
+) -> DAG:
     """Return the DAG that runs a handler; its evaluations and passes take slots from `pool`.
 
-    `directory` is where tasks and triggers read the handler's files, None for MQDLQ_RULES_DIR.
+    `directory` is where tasks and triggers read the handler's files, None for MQDLQ_RULES_DIR. The
+    DAG is copied from one among `patterns` that differs only in what each handler has of its own.
     """
-    name = handler.name
+    schedule, of_tasks = schedule_of(handler, directory), _of_tasks(handler, pool)
+    of_dag: dict[str, Any] = {
+        "description": f"Handles the dead-letter queue behind connection {handler.connection}",
+        "doc_md": page(handler, __doc__ or "", pool),
+    }
+    shape = (
+        type(schedule),
+        handler.is_continuous,
+        handler.runs_at_once,
+        handler.owner,
+        handler.task_retries,
+        handler.tags,
+        handler.explain,
+        handler.evaluate_timeout,
+    )
+    patterns = {} if patterns is None else patterns
+    if (pattern := patterns.get(shape)) is None:
+        dag = _build(handler, schedule, of_dag, of_tasks, directory)
+        patterns[shape] = Pattern(dag)
+        return dag
+    timetable = pattern.timetable
+    if handler.has_intervals:
+        timetable = schedule
+    elif handler.is_by_event:
+        timetable = type(timetable)(AssetAll(*schedule))
+    others = {**of_dag, "schedule": schedule, "timetable": timetable}
+    return pattern.copy(dag_of(handler.name), others, of_tasks)
+
+
+def _of_tasks(handler: Handler, pool: str) -> dict[str, dict[str, Any]]:
+    """Return what each task has of its own handler, in the order of the tasks."""
+    name, one_at_a_time = handler.name, {"handler": handler.name, "pool": pool}
+    return {
+        "sense": {"handler": name},
+        "snapshot": {"handler": name, "outlets": [asset(name, "snapshot")]},
+        "evaluate": {"name": dag_of(name), **one_at_a_time},
+        "approve": {"handler": name, "outlets": [asset(name, "plan")]},
+        "execute": one_at_a_time,
+        "retry": one_at_a_time,
+        "report": {"handler": name, "outlets": [asset(name, "report")]},
+    }
+
+
+def _build(
+    handler: Handler,
+    schedule: Any,
+    of_dag: dict[str, Any],
+    of_tasks: dict[str, dict[str, Any]],
+    directory: Path | None,
+) -> DAG:
+    own = {task: {"task_id": task, **others} for task, others in of_tasks.items()}
+    for task in own.keys() - {"evaluate"}:
+        own[task]["directory"] = directory
+    for task in ("sense", "report"):
+        own[task]["retry_policy"] = RetryTransient(waits_for_people=False)
     # One at a time, however many runs overlap, even in a pool with more slots. A retry that is
     # deferred would count there, and keep those of other runs from their passes.
-    one_at_a_time: dict[str, Any] = {"pool": pool, "max_active_tis_per_dag": 1}
-    place: dict[str, Any] = {"handler": name, "directory": directory}
+    for task in ("evaluate", "execute"):
+        own[task]["max_active_tis_per_dag"] = 1
     with DAG(
-        f"mq_dlq_{name}",
-        schedule=schedule_of(handler, directory),
+        dag_of(handler.name),
+        schedule=schedule,
+        **of_dag,
         start_date=LONG_AGO if handler.is_continuous else None,
         catchup=False,
         max_active_runs=handler.runs_at_once,
@@ -151,39 +212,29 @@ def build_handler_dag(handler: Handler, pool: str, directory: Path | None) -> DA
             "retry_delay": RETRY_DELAY,
         },
         tags=["mq", "dead-letter-queue", *handler.tags],
-        description=f"Handles the dead-letter queue behind connection {handler.connection}",
-        doc_md=page(handler, __doc__ or "", pool),
         auto_register=False,
     ) as dag:
-        sense = Sense(task_id="sense", retry_policy=RetryTransient(waits_for_people=False), **place)
-        snapshot = Snapshot(task_id="snapshot", outlets=[asset(name, "snapshot")], **place)
-        evaluate = spark_task(
-            "evaluate",
-            "evaluate_rules",
-            [
-                "--snapshot",
-                "{{ result_of(ti, 'snapshot')['snapshot'] }}",
-                "--plan",
-                "{{ result_of(ti, 'snapshot')['plan'] }}",
-                *(["--explain"] if handler.explain else []),
-            ],
-            "result_of(ti, 'snapshot')['messages']",
-            execution_timeout=handler.evaluate_timeout,
-            name=f"mq_dlq_{name}",
-            handler=name,
-            **one_at_a_time,
+        chain(
+            Sense(**own["sense"]),
+            Snapshot(**own["snapshot"]),
+            spark_task(
+                program="evaluate_rules",
+                arguments=[
+                    "--snapshot",
+                    "{{ result_of(ti, 'snapshot')['snapshot'] }}",
+                    "--plan",
+                    "{{ result_of(ti, 'snapshot')['plan'] }}",
+                    *(["--explain"] if handler.explain else []),
+                ],
+                messages="result_of(ti, 'snapshot')['messages']",
+                execution_timeout=handler.evaluate_timeout,
+                **own["evaluate"],
+            ),
+            Approve(**own["approve"]),
+            Execute(**own["execute"]),
+            Retry(**own["retry"]),
+            Report(trigger_rule=TriggerRule.ALL_DONE, **own["report"]),
         )
-        approve = Approve(task_id="approve", outlets=[asset(name, "plan")], **place)
-        execute = Execute(task_id="execute", **place, **one_at_a_time)
-        retry = Retry(task_id="retry", pool=pool, **place)
-        report = Report(
-            task_id="report",
-            retry_policy=RetryTransient(waits_for_people=False),
-            outlets=[asset(name, "report")],
-            trigger_rule=TriggerRule.ALL_DONE,
-            **place,
-        )
-        chain(sense, snapshot, evaluate, approve, execute, retry, report)
     dag.params = params_of(SCHEMAS)
     return dag
 

@@ -23,6 +23,7 @@ from mqdlq import directories
 from mqdlq.airflow.dags.handler_runs import spark_task
 from mqdlq.airflow.hooks.connections import open_ledger
 from mqdlq.airflow.operators.base import HandlerTask, progress, result_of, started_by, utc_now
+from mqdlq.airflow.pools import load_with_pools
 from mqdlq.errors import HandlerError
 from mqdlq.evaluation.spark_conf import submit_conf
 from mqdlq.handlers import load_handlers
@@ -137,7 +138,7 @@ disappears, and the DAGs of the handlers appear.
 
 def raise_faults() -> None:
     """Raise the faults of all handlers, except in a process that wants the DAG of one."""
-    if faults := get_parsing_context().dag_id is None and load_handlers()[1]:
+    if faults := get_parsing_context().dag_id is None and load_with_pools().faults:
         first, *others = faults
         raise HandlerError(first.error_id, "\n\n".join([first.text, *map(str, others)]))
 
