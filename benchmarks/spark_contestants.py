@@ -21,6 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mqdlq.lake.schema import steps_of_text, steps_text
+from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.plan import resolve, steps_for
 from mqdlq.rules import parse
 
@@ -55,15 +57,14 @@ def shape(spark: Any, directory: str, _: str, out: Path) -> None:
     """Write rows of a plan, all with the same two steps."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    step = "named_struct('rule', 1, 'rule_line', 1, 'action', 'FWD', 'target_q', 'PARKED',"
-    step += " 'target_q_mgr', '', 'header', false, 'put_authority', 'DEF', 'tries', 1)"
+    steps = steps_text([Step(1, 1, Action.FWD, "PARKED", "", False, PutAuthority.DEF, 1)] * 2)
     rows = spark.read.parquet(f"{directory}/headers").select("browse_seq", "message_key")
     rows.select(
         "*",
         F.lit("QM1").alias("queue_manager"),
         F.lit("DEAD.LETTERS").alias("queue"),
         F.lit("planned").alias("disposition"),
-        F.expr(f"array({step}, {step})").alias("steps"),
+        F.lit(steps).alias("steps"),
         F.lit(None).cast("int").alias("winning_rule"),
         F.lit(None).cast("int").alias("nearest_rule"),
     ).write.mode("overwrite").parquet(str(out))
@@ -126,9 +127,10 @@ def steps_a_message(plan: Path) -> float:
     """Return the mean number of steps of a message in a plan."""
     rows = lengths = 0
     for part in plan.glob("*.parquet"):
-        steps = pq.ParquetFile(part).read(columns=["steps.list.element.rule"])["steps"]
-        rows += len(steps)
-        lengths += sum(len(chunk.flatten()) for chunk in steps.chunks)
+        held = pq.ParquetFile(part, read_dictionary=["steps"]).read(columns=["steps"])["steps"]
+        rows += len(held)
+        for each in held.value_counts().to_pylist():
+            lengths += len(steps_of_text(each["values"])) * each["counts"]
     return lengths / max(rows, 1)
 
 

@@ -134,3 +134,19 @@ def test_a_bucket_in_two_parts_is_not_complete() -> None:
     assert pickle.loads(pickle.dumps(receipt)) == receipt  # noqa: S301 (as from a worker)
     assert buckets_are_complete([receipt])
     assert not buckets_are_complete([receipt, receipt])
+
+
+def test_equal_steps_are_stored_once_for_a_batch(tmp_path: Path) -> None:
+    plan = str(tmp_path / "plan")
+    lake.start_plan(plan)
+    row = {**random_rows(1, 1)[0], "class": "dead_letter"}
+    rows = [{**row, "browse_seq": n, "reply_to_q": f"REPLIES.{n % 2}"} for n in range(1000)]
+
+    receipt = PlanPart(parse("ACTION(FWD) FWDQ(&REPLYQ)"), plan)(batches_of(rows, 1000))
+
+    lake.keep_attempts(plan, [receipt.file])
+    first, second, third = list(lake.unfinished_messages(plan))[:3]
+    assert (first.steps, first.steps[0].target_q) == (third.steps, "REPLIES.0")
+    assert second.steps[0].target_q == "REPLIES.1"
+    group = pq.read_metadata(f"{plan}/part-00000.parquet").row_group(0)
+    assert group.column(PLAN.names.index("steps")).total_uncompressed_size < 1000

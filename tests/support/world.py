@@ -29,7 +29,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler, check
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.lake import PlanDescription, SnapshotManifest, StepCount
-from mqdlq.lake.schema import PLAN
+from mqdlq.lake.schema import PLAN, steps_text
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
@@ -389,10 +389,8 @@ class World:
 
 
 def _plan_row(row: PlannedMessage) -> dict[str, Any]:
-    steps = [
-        {name: getattr(step, name) for name in step.__dataclass_fields__} for step in row.steps
-    ]
-    return {name: getattr(row, name) for name in row.__dataclass_fields__} | {"steps": steps}
+    columns = {name: getattr(row, name) for name in row.__dataclass_fields__}
+    return columns | {"steps": steps_text(row.steps)}
 
 
 def _first_steps(rows: Sequence[PlannedMessage]) -> tuple[StepCount, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from mqdlq.evaluation.value_masks import Numbers, ValueMasks, Words, encoded, extension_values
 from mqdlq.lake import StepCount
-from mqdlq.lake.schema import STEP
+from mqdlq.lake.schema import steps_text
 from mqdlq.model import Disposition, Step
 from mqdlq.plan import columns_of, resolve, steps_of, steps_without_a_dlh, treatment_digest
 from mqdlq.rules import Rule, RulesTable
@@ -165,20 +165,16 @@ def _values(columns: dict[str, _Column], places: Numbers) -> list[dict[str, str]
 UNPROCESSABLE: Final = 0
 """The treatment number of messages of a class that no rule matches."""
 
-_NAME: Final = pa.dictionary(pa.int32(), pa.string())
-_STEP: Final = pa.struct(
-    [each.with_type(_NAME) if pa.types.is_string(each.type) else each for each in STEP]
-)
 SCHEMA: Final = pa.schema(
     [
-        ("disposition", _NAME),
-        ("steps", pa.list_(_STEP)),
+        ("disposition", pa.string()),
+        ("steps", pa.string()),
         ("winning_rule", pa.int32()),
         ("nearest_rule", pa.int32()),
         ("digest", pa.binary()),
     ]
 )
-"""The columns of a treatment; dictionaries make repeated texts cheap."""
+"""The columns of a treatment."""
 
 TARGETS_TO_A_RULE: Final = 1000
 """The most targets by which a rule's messages are counted; with more, there is one count."""
@@ -255,12 +251,23 @@ class Treatments:
         return self._rows[number][1]
 
     def rows(self, numbers: Any) -> pa.RecordBatch:
-        """Return the treatment of each number, in the columns of `SCHEMA`."""
+        """Return the treatment of each number, in the columns of `SCHEMA`.
+
+        Texts are dictionaries of the values that these rows have, as Parquet stores them.
+        """
         new = self._rows[self._made.num_rows :]
         if new:
             made = pa.RecordBatch.from_pylist([_as_row(*row) for row in new], schema=SCHEMA)
             self._made = pa.concat_batches([self._made, made])
-        return self._made.take(pa.array(numbers))
+        used = np.flatnonzero(np.bincount(numbers))
+        places = np.zeros(len(self._rows), np.int32)
+        places[used] = np.arange(len(used))
+        held = self._made.take(pa.array(used)).columns
+        repeated = [
+            each.dictionary_encode() if pa.types.is_string(each.type) else each for each in held
+        ]
+        codes = pa.array(places[numbers])
+        return pa.RecordBatch.from_arrays([each.take(codes) for each in repeated], SCHEMA.names)
 
     def forget(self) -> None:
         """Restart the numbering, and keep the counts."""
@@ -296,7 +303,7 @@ def _as_row(disposition: Disposition, steps: tuple[Step, ...], explained: tuple[
     winning, nearest = explained
     return {
         "disposition": disposition.value,
-        "steps": [asdict(step) for step in steps],
+        "steps": steps_text(steps),
         "winning_rule": winning or None,
         "nearest_rule": nearest or None,
         "digest": bytes.fromhex(treatment_digest(disposition, steps)),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -28,10 +28,18 @@ from mqdlq.rules import RulesTable
 # therefore writes a separate file, which appears only when it is complete. The driver gets one
 # receipt for each task, and only the files that receipts name become parts of the plan.
 
-_REPEATED: Final = [
-    *("queue_manager", "queue", "disposition", "winning_rule", "nearest_rule"),
-    *(f"steps.list.element.{field.name}" for field in PLAN.field("steps").type.value_type),
-]
+_REPEATED: Final = [name for name in PLAN.names if name not in {"browse_seq", "message_key"}]
+
+_WRITTEN: Final[dict[str, Any]] = {
+    "use_dictionary": _REPEATED,
+    # Keys are random bytes: to compress them, or to find their extremes, costs more than the rest.
+    "compression": {**dict.fromkeys(PLAN.names, "SNAPPY"), "message_key": "NONE"},
+    "write_statistics": ["browse_seq"],
+    "column_encoding": {"browse_seq": "DELTA_BINARY_PACKED"},
+    # Readers see plain texts rather than dictionaries, because Arrow's own schema is not stored.
+    "store_schema": False,
+}
+"""How Parquet stores the columns of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +109,7 @@ class PlanPart:
                 if parquet is None:
                     name = f"{uuid4()}.parquet"
                     file = opened.enter_context(new_file(attempt(self.plan, name)))
-                    # Dictionaries for all columns except keys. Arrow's own schema is omitted, so
-                    # that readers see plain texts rather than dictionaries.
-                    writer = pq.ParquetWriter(
-                        file, table.schema, use_dictionary=_REPEATED, store_schema=False
-                    )
+                    writer = pq.ParquetWriter(file, table.schema, **_WRITTEN)
                     parquet = opened.enter_context(writer)
                 parquet.write_table(table)
         dispositions, counts = treatments.counted()

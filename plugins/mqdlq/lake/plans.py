@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
 from mqdlq.lake.files import open_parquet
-from mqdlq.lake.schema import PLAN, PlanDescription
-from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
-from mqdlq.plan import MESSAGES_TO_A_BUCKET, STEP_FIELDS
+from mqdlq.lake.schema import PLAN, PlanDescription, steps_of_text
+from mqdlq.model import Disposition, PlannedMessage, Step
+from mqdlq.plan import MESSAGES_TO_A_BUCKET, treatment_digest
 
 DESCRIPTION: Final = "_PLAN.json"
 _CONTENTS: Final = ("part-", "_", ".")
@@ -109,15 +109,8 @@ def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
 
 
 def _planned_message(row: dict[str, Any]) -> PlannedMessage:
-    disposition = Disposition(row["disposition"])
-    return PlannedMessage(**row | {"disposition": disposition, "steps": _steps(row["steps"])})
-
-
-def _steps(held: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
-    for step in held:
-        step["action"] = Action(step["action"])
-        step["put_authority"] = PutAuthority(step["put_authority"])
-    return tuple(Step(**step) for step in held)
+    row["steps"] = steps_of_text(row["steps"])
+    return PlannedMessage(**row | {"disposition": Disposition(row["disposition"])})
 
 
 # Read a whole plan in columns: a queue has a million messages, but few treatments.
@@ -125,6 +118,7 @@ def _steps(held: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
 Treatment = tuple[Disposition, tuple[Step, ...]]
 
 _ROWS_AT_ONCE: Final = 65_536
+_REPEATED: Final = ["disposition", "steps"]
 _HASHED: Final = [name for name in PLAN.names if name not in {"winning_rule", "nearest_rule"}]
 
 
@@ -160,25 +154,24 @@ class PlanColumns:
 def read_columns(directory: str) -> PlanColumns:
     """Read a finished plan; its hash is None's where rows of a bucket are not in browse order."""
     read_plan(directory)
-    buckets, known, treatments = Buckets(), dict[bytes, int](), list[Treatment]()
+    buckets, known, treatments = Buckets(), dict[tuple[str, str], int](), list[Treatment]()
     places, keys, numbers = [], [pa.array([], pa.binary())], []
     for name in storage.file_names(directory, ".parquet"):
-        with open_parquet(f"{directory}/{name}") as file:
+        with open_parquet(f"{directory}/{name}", read_dictionary=_REPEATED) as file:
             for rows in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=_HASHED):
-                contents = _treatment_contents(rows).dictionary_encode()
-                found = contents.dictionary.to_pylist()
-                for content, first in zip(found, _firsts(contents.indices), strict=True):
-                    if content not in known:
-                        known[content] = len(treatments)
-                        (row,) = rows.select(["disposition", "steps"]).slice(first, 1).to_pylist()
-                        treatments.append((Disposition(row["disposition"]), _steps(row["steps"])))
-                digests = pa.array([sha256(content).digest() for content in found], pa.binary())
-                content = row_contents(rows, digests.take(contents.indices))
+                found, codes = _distinct_treatments(rows)
+                for each in found:
+                    if each not in known:
+                        known[each] = len(treatments)
+                        disposition, text = each
+                        treatments.append((Disposition(disposition), steps_of_text(text)))
+                held = np.array([known[each] for each in found], np.int32)
+                digests = [bytes.fromhex(treatment_digest(*treatments[one])) for one in held]
+                content = row_contents(rows, pa.array(digests, pa.binary()).take(codes))
                 buckets.add(rows.column("browse_seq"), content)
                 places.append(rows.column("browse_seq").to_numpy())
                 keys.append(rows.column("message_key"))
-                codes = np.array([known[content] for content in found], np.int32)
-                numbers.append(codes[contents.indices.to_numpy()])
+                numbers.append(held[codes.to_numpy()])
     browse_seq = np.concatenate([np.empty(0, np.int64), *places])
     order, number = np.argsort(browse_seq, kind="stable"), np.concatenate([_NONE, *numbers])
     ordered = pa.chunked_array(keys).take(pa.array(order))
@@ -189,22 +182,15 @@ def read_columns(directory: str) -> PlanColumns:
 _NONE: Final = np.empty(0, np.int32)
 
 
-def _firsts(indices: pa.Array) -> list[int]:
-    """Return where each value of a dictionary is met first."""
-    found: list[int] = np.unique(indices.to_numpy(), return_index=True)[1].tolist()
-    return found
-
-
-def _treatment_contents(rows: pa.RecordBatch) -> pa.Array:
-    """Return for each row what `mqdlq.plan.treatment_digest` digests."""
-    held, counts = rows.column("steps"), pc.list_value_length(rows.column("steps"))
-    steps = held.flatten()
-    values = [_measured(pc.cast(steps.field(name), pa.string())) for name in STEP_FIELDS]
-    joined = pc.binary_join_element_wise(*values, b"")
-    offsets = np.concatenate([[0], np.cumsum(counts.to_numpy())]).astype(np.int32)
-    of_row = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), joined), b"")
-    numbers = _measured(pc.cast(counts, pa.string()))
-    return pc.binary_join_element_wise(_measured(rows.column("disposition")), numbers, of_row, b"")
+def _distinct_treatments(rows: pa.RecordBatch) -> tuple[list[tuple[str, str]], pa.Array]:
+    """Return the distinct dispositions with steps, as texts, and the index of each row's."""
+    dispositions, steps = (rows.column(name) for name in _REPEATED)
+    size = len(steps.dictionary)
+    pairs = dispositions.indices.to_numpy().astype(np.int64) * size + steps.indices.to_numpy()
+    distinct = pa.array(pairs).dictionary_encode()
+    names, texts = dispositions.dictionary.to_pylist(), steps.dictionary.to_pylist()
+    places = (divmod(pair, size) for pair in distinct.dictionary.to_pylist())
+    return [(names[name], texts[text]) for name, text in places], distinct.indices
 
 
 # Digest the rows of a plan by bucket. `mqdlq.plan.plan_hash` defines the result.

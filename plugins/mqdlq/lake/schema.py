@@ -7,16 +7,16 @@ and validated when it is read.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from mqdlq.errors import LakeError
-from mqdlq.model import Disposition, QueueKind, RuleAction
+from mqdlq.model import Action, Disposition, PutAuthority, QueueKind, RuleAction, Step
 from mqdlq.structures import MQDLH, MQMD, Kind
 
 _INT, _LONG, _TEXT, _BYTES = pa.int32(), pa.int64(), pa.string(), pa.binary()
@@ -83,27 +83,43 @@ COPY: Final = pa.schema(
 )
 """A copy of a message in the archive; its digest covers the whole message."""
 
-STEP: Final = pa.struct(
-    [
-        *_columns(_INT, "rule", "rule_line"),
-        *_columns(_TEXT, "action", "target_q", "target_q_mgr"),
-        *_columns(pa.bool_(), "header"),
-        *_columns(_TEXT, "put_authority"),
-        *_columns(_INT, "tries"),
-    ]
-)
 PLAN: Final = pa.schema(
     [
         *_KEY,
-        *_columns(_TEXT, "queue_manager", "queue", "disposition"),
-        *_columns(pa.list_(STEP), "steps"),
+        *_columns(_TEXT, "queue_manager", "queue", "disposition", "steps"),
         *_nullable(_INT, "winning_rule", "nearest_rule"),
     ]
 )
-"""A row for each message of a plan, with its steps in order.
+"""A row for each message of a plan; the two rules are null without an explanation.
 
-The two rules are those of `PlannedMessage`, null without an explanation.
+The steps are one text (see `steps_text`), because many messages have the same: Parquet stores each
+distinct text once, and numbers it. Nested columns would store every step of every message.
 """
+
+
+def steps_text(steps: Iterable[Step]) -> str:
+    """Return the steps of a message as a plan stores them: a JSON array with an object for each."""
+    return f"[{','.join(map(_step_text, steps))}]"
+
+
+@lru_cache(maxsize=4096)
+def _step_text(step: Step) -> str:
+    return json.dumps({name: getattr(step, name) for name in Step.__slots__})
+
+
+@lru_cache(maxsize=4096)
+def steps_of_text(text: str) -> tuple[Step, ...]:
+    """Return the steps in a text of `steps_text`."""
+    return tuple(
+        Step(
+            **step
+            | {
+                "action": Action(step["action"]),
+                "put_authority": PutAuthority(step["put_authority"]),
+            }
+        )
+        for step in json.loads(text)
+    )
 
 
 # Descriptions of finished snapshots and plans.

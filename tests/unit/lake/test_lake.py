@@ -19,7 +19,7 @@ from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.lake import files
-from mqdlq.lake.schema import HEADERS, PLAN
+from mqdlq.lake.schema import HEADERS, PLAN, steps_of_text, steps_text
 from mqdlq.lake.storage import new_file
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 
@@ -69,7 +69,7 @@ def planned(browse_seq: int) -> dict[str, object]:
         "queue_manager": "QM1",
         "queue": "DLQ",
         "disposition": "planned",
-        "steps": [{name: getattr(step, name) for name in Step.__slots__}],
+        "steps": steps_text([step]),
     }
 
 
@@ -89,6 +89,17 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     memory = fsspec.filesystem("memory")
     memory.store.clear()
     memory.pseudo_dirs[:] = [""]
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_steps_are_read_as_they_were_written(number: int) -> None:
+    names = ['A"B', "É\\", "\0"]
+    steps = tuple(
+        Step(n + 1, 7, Action.FWD, names[n], "QM9", True, PutAuthority.CTX, n)
+        for n in range(number)
+    )
+
+    assert steps_of_text(steps_text(steps)) == steps
 
 
 def test_the_manifest_of_a_finished_snapshot_describes_its_content(root: str) -> None:

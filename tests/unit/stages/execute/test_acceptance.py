@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,6 +10,7 @@ import pytest
 
 from mqdlq.errors import ExecutionError
 from mqdlq.lake import plan_directory
+from mqdlq.lake.schema import steps_of_text, steps_text
 from mqdlq.stages.execute import make_pass
 from tests.support.world import World
 
@@ -18,7 +20,8 @@ def redirect(world: World, plan_id: str) -> None:
     part = Path(plan_directory(world.lake_root, plan_id)) / "part-0.parquet"
     table = pq.read_table(part)
     rows = table.to_pylist()
-    rows[0]["steps"][0]["target_q"] = "ORDERS"
+    (step,) = steps_of_text(rows[0]["steps"])
+    rows[0]["steps"] = steps_text([replace(step, target_q="ORDERS")])
     pq.write_table(table.from_pylist(rows, schema=table.schema), part)
 
 
