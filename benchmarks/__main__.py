@@ -10,6 +10,7 @@ from contextlib import redirect_stdout
 from benchmarks import (
     execution,
     headers,
+    parsing,
     queue_manager,
     rules,
     snapshots,
@@ -27,6 +28,7 @@ BENCHMARKS = {
     "overview": overview.measure,
     "snapshots": snapshots.measure,
     "startup": startup.measure,
+    "parsing": parsing.measure,
     "waiting": waiting.measure,
     "whole_run": whole_run.measure,
     "message_search": message_search.measure,

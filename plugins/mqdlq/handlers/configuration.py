@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -140,7 +141,8 @@ class Handler(Operation, Controls):
         Raises HandlerError if the file cannot be read, or is not in the rules directory.
         """
         path = self.directory / str(override or self.rules)
-        return path, _text(path, self.directory)
+        with refusing_unreadable(path):
+            return path, decoded(directories.read_rules_file(path, self.directory))
 
     def review_table(self, path: Path, text: str) -> CheckResult:
         """Check and lint a table by the severities of `lint`; an error leaves no table."""
@@ -192,7 +194,10 @@ def load_handler(name: str, directory: Path | None = None, kept: Kept | None = N
     path = folder / f"{name}.yaml"
     if fault := name_fault(name):
         raise HandlerError("MQDLQ-302", f"{path}: {fault}")
+    build = partial(_build_valid_handler, path=path)
     try:
+        if kept is not None:
+            return kept.value(path, None, build)
         data = directories.read_rules_file(path, folder)
     except FileNotFoundError:
         known = ", ".join(handler_names(folder)) or "none"
@@ -201,8 +206,7 @@ def load_handler(name: str, directory: Path | None = None, kept: Kept | None = N
         ) from None
     except OSError as error:
         raise HandlerError("MQDLQ-304", f"{path}: cannot be read: {error.strerror}") from error
-    build = partial(_build_valid_handler, data, path)
-    return build() if kept is None else kept.value((str(path), data), build)
+    return build(data)
 
 
 def _build_valid_handler(data: bytes, path: Path) -> Handler:
@@ -258,11 +262,16 @@ def _values(nodes: Mapping[str, Node], document: Document) -> dict[str, Any]:
     return values
 
 
-def _text(path: Path, folder: Path) -> str:
+def decoded(data: bytes) -> str:
+    """Return the text of a rules table, with line ends as `Path.read_text` has them."""
+    return data.decode().replace("\r\n", "\n").replace("\r", "\n")
+
+
+@contextmanager
+def refusing_unreadable(path: Path) -> Iterator[None]:
+    """Raise HandlerError if a rules table cannot be read, or is no text."""
     try:
-        # Line ends as `Path.read_text` has them.
-        text = directories.read_rules_file(path, folder).decode()
-        return text.replace("\r\n", "\n").replace("\r", "\n")
+        yield
     except OSError as error:
         message = f"{path}: the rules table cannot be read: {error.strerror}"
         raise HandlerError("MQDLQ-305", message) from error

@@ -1,7 +1,6 @@
-"""Keep what was read from files until the next process needs it, as Python keeps its bytecode.
+"""Keep what was made from files until the next process needs it, as Python keeps its bytecode.
 
 The dag-processor parses in a new process each time, and reading a thousand handlers takes seconds.
-A value is kept under the digest of all that it was made from, so that it cannot be out of date.
 """
 
 from __future__ import annotations
@@ -9,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from pydantic import VERSION
 
@@ -26,15 +27,25 @@ Value = TypeVar("Value")
 
 _CODE: Final = Path(__file__).parents[1]
 _MADE_BY: Final = ("handlers", "controls", "rules")
-"""The packages whose code decides what is read from a file, beside the modules above them."""
+"""The packages whose code decides what is made from a file, beside the modules above them."""
+_SETTLED_NS: Final = 3_000_000_000
+"""The age from which a change of a file would show in its times: no file system's clock is so
+coarse, but two changes of one moment look like one."""
+
+
+class _Entry(NamedTuple):
+    stamp: tuple[int, ...] | None
+    digest: bytes
+    value: Any
 
 
 class Kept:
     """Values made from files of a directory for one purpose, in a file of the state directory.
 
-    Loading a pickle can run code: the file is used only if it belongs to this user and others
-    cannot change it. A file that is damaged, or made by another version, is passed over and
-    replaced. Where no file can be written, nothing is kept.
+    A value is found again while its file has the same content, or the same inode, length and times,
+    and while the code is the same. Loading a pickle can run code: the file of the values is used
+    only if it belongs to this user and others cannot change it. If it is damaged, or made by
+    another version, it is passed over and replaced. Where it cannot be written, nothing is kept.
 
     Used as a context: at its end the file gets the values that were asked for, and no others.
     Several processes may do that at once; the last one's file stays, complete.
@@ -46,31 +57,38 @@ class Kept:
         except HomeError:
             home = Path(os.devnull)
         name = hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()[:16]
+        self._directory = directory
         self._file = home / "kept" / f"{purpose}-{name}.pickle"
         self._code = _stamp_code()
         self._known = self._load()
-        self._used: dict[bytes, Any] = {}
+        self._used: dict[tuple[str, object], _Entry] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None and self._used.keys() != self._known.keys():
+        if kind is None and self._used != self._known:
             with suppress(OSError):
                 self._store()
 
-    def value(self, made_from: object, make: Callable[[], Value]) -> Value:
-        """Return the value that `make` has returned for the same things before, else what it does.
+    def value(self, path: Path, others: object, make: Callable[[bytes], Value]) -> Value:
+        """Return what `make` makes of a file's content, or has made of the same content before.
 
-        `made_from` has all that the value depends on beside the code: its `repr` says everything.
-        An exception of `make` is not kept.
+        `others` is all that this depends on beside the content and the code. Raises OSError as
+        `read_rules_file` does. An exception of `make` is not kept.
         """
-        key = hashlib.sha256(repr(made_from).encode()).digest()
-        found = self._known[key] if key in self._known else make()
-        self._used[key] = found
+        name = (os.fspath(path), others)
+        stamp, known = _stamp(name[0], os.fspath(self._directory)), self._known.get(name)
+        if known is None or stamp is None or known.stamp != stamp:
+            data = directories.read_rules_file(path, self._directory)
+            digest = hashlib.sha256(data).digest()
+            is_same = known is not None and known.digest == digest
+            known = _Entry(stamp, digest, known.value if known and is_same else make(data))
+        self._used[name] = known
+        found: Value = known.value
         return found
 
-    def _load(self) -> dict[bytes, Any]:
+    def _load(self) -> dict[tuple[str, object], _Entry]:
         try:
             with self._file.open("rb") as file:
                 found = os.fstat(file.fileno())
@@ -94,6 +112,20 @@ class Kept:
         except BaseException:
             Path(new).unlink()
             raise
+
+
+def _stamp(path: str, directory: str) -> tuple[int, ...] | None:
+    """Return what changes with a file in a directory; None for a link or a file changed just now.
+
+    Taken before the file is read, so that a change meanwhile is seen the next time.
+    """
+    found = os.lstat(path)
+    times = (found.st_mtime_ns, found.st_ctime_ns)
+    is_settled = max(times) < time.time_ns() - _SETTLED_NS
+    is_within = path.rpartition(os.sep)[0] == directory
+    if not (is_settled and is_within and stat.S_ISREG(found.st_mode)):
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mode, *times)
 
 
 def _stamp_code() -> bytes:

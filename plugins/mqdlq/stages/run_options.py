@@ -11,6 +11,7 @@ from typing import Any, Final
 from mqdlq.controls.repair import check_action, parse_repair
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler, Kept
+from mqdlq.handlers.configuration import decoded, refusing_unreadable
 from mqdlq.model import GIVEN_ACTION
 from mqdlq.rules import ControlData, RulesTable, parse, print_table
 
@@ -102,18 +103,19 @@ def read_control_data(handler: Handler, kept: Kept | None = None) -> ControlData
     With `kept`, a table is not parsed if one with the same content was.
     """
     try:
-        if handler.table is not None:
-            return parse(handler.table, handler.name, frozen=True).control
-        path, text = handler.read_table()
-        read = partial(_read_control_data, handler, path, text)
-        depends_on = (str(path), text, handler.queue_kind, sorted(handler.lint.items()))
-        return read() if kept is None else kept.value(depends_on, read)
+        if handler.table is not None or kept is None:
+            source, text = handler.rules_text()
+            return parse(text, source, frozen=True).control
+        path = handler.directory / str(handler.rules)
+        depends_on = (handler.queue_kind, tuple(sorted(handler.lint.items())))
+        with refusing_unreadable(path):
+            return kept.value(path, depends_on, partial(_parse_control_data, handler, path))
     except MqDlqError:  # a run reports it when it reads the table
         return None
 
 
-def _read_control_data(handler: Handler, path: Path, text: str) -> ControlData | None:
-    table = handler.review_table(path, text).table
+def _parse_control_data(handler: Handler, path: Path, data: bytes) -> ControlData | None:
+    table = handler.review_table(path, decoded(data)).table
     return table.control if table else None
 
 

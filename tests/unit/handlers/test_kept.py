@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,99 +11,142 @@ import pytest
 from mqdlq.handlers import Kept, kept
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep values below the test's directory."""
+@pytest.fixture(name="file")
+def _file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file that has not changed for long; values are kept below the test's directory."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "home"))
+    (tmp_path / "files").mkdir()
+    file = tmp_path / "files" / "file"
+    file.write_text("1")
+    return settled(file, monkeypatch)
 
 
-def never() -> int:
-    raise AssertionError("it is kept already")
-
-
-def keep(place: Path, **values: int) -> Path:
-    """Keep values by their names; return the only file there is."""
-    with Kept("test", place) as found:
-        for name, value in values.items():
-            assert found.value(name, lambda value=value: value) == value  # type: ignore[misc]
-    (file,) = (place / "home" / "kept").iterdir()
+def settled(file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let every change of a file count as one of long ago."""
+    monkeypatch.setattr(kept, "_SETTLED_NS", -3600 * 10**9)
     return file
 
 
-def is_kept(place: Path, name: str) -> bool:
-    made = []
-    Kept("test", place).value(name, lambda: made.append(name))
-    return not made
+def keep(file: Path, *others: object) -> Path:
+    """Keep what a file says, for these things beside it; return the only file of values."""
+    with Kept("test", file.parent) as found:
+        for one in others or (None,):
+            assert found.value(file, one, int) == int(file.read_text())
+    (place,) = (file.parents[1] / "home" / "kept").iterdir()
+    return place
 
 
-def test_a_value_is_found_again_for_the_same_thing_only(tmp_path: Path) -> None:
-    keep(tmp_path, a=1)
-
-    assert Kept("test", tmp_path).value("a", never) == 1
-    assert not is_kept(tmp_path, "b")
-    assert not is_kept(tmp_path / "elsewhere", "a")
-
-
-def test_what_nobody_asked_for_is_forgotten(tmp_path: Path) -> None:
-    keep(tmp_path, a=1, b=2)
-    keep(tmp_path, b=2)
-
-    assert [is_kept(tmp_path, name) for name in ("a", "b")] == [False, True]
+def made(file: Path, others: object = None) -> list[bytes]:
+    """Return what was read from the file, nothing if its value is kept."""
+    read = list[bytes]()
+    Kept("test", file.parent).value(file, others, read.append)
+    return read
 
 
-def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
-    file = keep(tmp_path, a=1)
+def test_a_value_is_found_again_for_the_same_thing_only(file: Path) -> None:
+    keep(file, "a")
 
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert file.parent.stat().st_mode & 0o777 == 0o700
+    assert made(file, "a") == []
+    assert made(file, "b") == [b"1"]
+    assert Kept("other", file.parent).value(file, "a", bytes) == b"1"
+
+
+def test_a_file_that_has_changed_is_read_again(file: Path) -> None:
+    keep(file)
+    file.write_text("2")
+
+    assert made(file) == [b"2"]
+
+
+def test_a_file_that_was_only_touched_is_not_parsed_again(file: Path) -> None:
+    keep(file)
+    os.utime(file)
+
+    assert made(file) == []
+
+
+def test_a_change_within_the_same_moment_as_another_is_seen(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two changes may leave the same times, so those of a change just now prove nothing."""
+    monkeypatch.setattr(kept, "_SETTLED_NS", 3600 * 10**9)
+    before = file.stat()
+    keep(file)
+    with file.open("r+") as written:
+        written.write("2")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert made(file) == [b"2"]
+
+
+def test_a_link_is_followed_each_time(file: Path) -> None:
+    link, other = file.with_name("link"), file.with_name("other")
+    other.write_text("2")
+    link.symlink_to(file)
+    keep(link)
+    before = link.lstat().st_mtime_ns
+    file.unlink()
+    other.rename(file)
+
+    assert made(link) == [b"2"]
+    assert link.lstat().st_mtime_ns == before
+
+
+def test_what_nobody_asked_for_is_forgotten(file: Path) -> None:
+    keep(file, "a", "b")
+    keep(file, "b")
+
+    assert [made(file, one) for one in ("a", "b")] == [[b"1"], []]
+
+
+def test_only_the_owner_can_read_the_values(file: Path) -> None:
+    place = keep(file)
+
+    assert place.stat().st_mode & 0o777 == 0o600
+    assert place.parent.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda file: file.write_bytes(file.read_bytes()[:-1]),
-        lambda file: file.write_bytes(b"\0" * 32 + file.read_bytes()[32:]),
-        lambda file: file.write_bytes(b""),
-        lambda file: file.chmod(0o666),
-        lambda file: (file.unlink(), file.mkdir()),
+        lambda place: place.write_bytes(place.read_bytes()[:-1]),
+        lambda place: place.write_bytes(b"\0" * 32 + place.read_bytes()[32:]),
+        lambda place: place.write_bytes(b""),
+        lambda place: place.chmod(0o666),
+        lambda place: (place.unlink(), place.mkdir()),
     ],
     ids=["cut", "other digest", "empty", "others may write it", "a directory"],
 )
-def test_a_file_that_cannot_be_trusted_is_passed_over(
-    tmp_path: Path, damage: Callable[[Path], object]
+def test_values_that_cannot_be_trusted_are_passed_over(
+    file: Path, damage: Callable[[Path], object]
 ) -> None:
-    damage(keep(tmp_path, a=1))
+    damage(keep(file))
 
-    assert not is_kept(tmp_path, "a")
+    assert made(file) == [b"1"]
 
 
-def test_a_damaged_file_is_replaced(tmp_path: Path) -> None:
-    keep(tmp_path, a=1).write_bytes(b"nonsense")
-    keep(tmp_path, a=1)
+def test_damaged_values_are_replaced(file: Path) -> None:
+    keep(file).write_bytes(b"nonsense")
+    keep(file)
 
-    assert is_kept(tmp_path, "a")
+    assert made(file) == []
 
 
 def test_other_code_finds_nothing_of_what_this_code_has_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep(tmp_path, a=1)
-    (tmp_path / "code.py").write_text("")
-    monkeypatch.setattr(kept, "_CODE", tmp_path)
+    keep(file)
+    (file.parents[1] / "code.py").write_text("")
+    monkeypatch.setattr(kept, "_CODE", file.parents[1])
 
-    assert not is_kept(tmp_path, "a")
-
-
-def test_a_value_that_could_not_be_made_is_not_kept(tmp_path: Path) -> None:
-    with Kept("test", tmp_path) as found, pytest.raises(AssertionError):
-        found.value("a", never)
-
-    assert not is_kept(tmp_path, "a")
+    assert made(file) == [b"1"]
 
 
-def test_after_an_error_the_file_stays_as_it_was(tmp_path: Path) -> None:
-    keep(tmp_path, a=1)
-    with pytest.raises(AssertionError), Kept("test", tmp_path):
-        never()
+def test_after_an_error_the_values_stay_as_they_were(file: Path) -> None:
+    keep(file, "a")
+    file.write_text("x")
+    with pytest.raises(ValueError, match="invalid literal"):
+        keep(file, "a")
+    file.write_text("1")
 
-    assert is_kept(tmp_path, "a")
+    assert made(file, "a") == []
