@@ -8,6 +8,7 @@ import sys
 from contextlib import redirect_stdout
 
 from benchmarks import (
+    connections,
     execution,
     headers,
     parsing,
@@ -24,6 +25,7 @@ BENCHMARKS = {
     "rules": rules.measure,
     "queue_manager": queue_manager.measure,
     "execution": execution.measure,
+    "connections": connections.measure,
     "headers": headers.measure,
     "overview": overview.measure,
     "snapshots": snapshots.measure,

@@ -23,6 +23,7 @@ from mqdlq.controls.work import (
 )
 from mqdlq.headers import IDENTITY_PREFIX
 from mqdlq.ledger.tables import Run
+from mqdlq.model import Destination
 from mqdlq.mqi.browse import HEADER_ONLY, BrowseCursor
 from mqdlq.resources import Execution
 
@@ -106,6 +107,8 @@ class ControlChain:
         control may pause the moves, and wait.
         """
         items = [one.item for one in planned.tries]
+        if any(control.awaits_results(item) for control in self._controls for item in items):
+            moves.await_results()
         # A wait takes time, and the moves before it may have been committed: ask once more.
         hold = self._hold_any(items) or self._pace(planned, moves) or self._hold_any(items)
         if hold is not None:
@@ -149,6 +152,15 @@ class ControlChain:
 
     def may_still_move(self, planned: PlannedAttempt) -> bool:
         return self._keys is None or self._keys.may_still_move(planned)
+
+    def may_begin(self, planned: PlannedAttempt) -> bool:
+        return all(control.may_begin(planned) for control in self._controls)
+
+    def find_destinations(self, planned: Planned) -> set[Destination]:
+        """Return the destinations among which the order of a move's messages counts."""
+        if self._keys is None:
+            return set()
+        return set().union(*(self._keys.find_destinations(one.item) for one in planned.tries))
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         for control in self._controls:

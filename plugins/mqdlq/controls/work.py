@@ -286,8 +286,21 @@ class Control:
         a wait. Settling asks again, for every message that still has a step to try.
         """
 
+    def awaits_results(self, item: WorkItem) -> bool:
+        """Return whether the results of moves on their way may change the answer of `find_hold`."""
+        del item
+        return False
+
     def admit(self, planned: PlannedAttempt) -> None:
         """Take note that no control holds a message: the pass tries its step."""
+
+    def may_begin(self, planned: PlannedAttempt) -> bool:
+        """Return whether an admitted message may still move, now that results are known.
+
+        It is asked where moves wait for others, immediately before the move begins.
+        """
+        del planned
+        return True
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         """Take note that a unit of work with these attempts committed."""

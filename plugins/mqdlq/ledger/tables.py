@@ -50,7 +50,8 @@ class Run:
     `wait_s` is WAIT in seconds: 0 for NO, None for YES. `carry_attempts` says that attempts made
     by earlier runs count (see DESIGN, "Attempts"), `nul_as_blank` that the rules take NULs for
     blanks. `hold_while_blocked` keeps attempts while a destination is blocked, `deliver_truncated`
-    delivers what may have been cut, `max_messages_per_unit` bounds a unit of work per destination.
+    delivers what may have been cut, `max_messages_per_unit` bounds a unit of work per destination,
+    and `connections` move messages side by side.
     `message_keys` (hex) are the only messages to act on; none means all. `started_by` is who or
     what has started it, in words: "alice in Airflow", "the schedule"; "" for a run of a version
     that did not record it. `started_by_user` is the name of the user as Airflow knows it, "" where
@@ -80,6 +81,7 @@ class Run:
     hold_while_blocked: bool = False
     deliver_truncated: bool = False
     max_messages_per_unit: int = 128
+    connections: int = 1
     max_plan_age_s: int = 86_400
     message_keys: tuple[str, ...] = ()
     started_by: str = ""

@@ -52,6 +52,7 @@ class Markers:
     """
 
     prove_commits = False
+    name = ""
 
     def markers(self) -> list[Marker]:
         """Return the markers of committed units that are not yet cleared."""
@@ -64,29 +65,14 @@ class Markers:
         """Remove the marker of a settled unit, under syncpoint."""
 
 
-class StateQueue(Markers):
-    """The state queue, which the only executor of a DLQ keeps open for exclusive input."""
+class PutMarkers(Markers):
+    """Markers put over a connection that need not have the state queue open."""
 
     prove_commits = True
 
-    def __init__(self, queue_manager: QueueManager, queue: Any, name: str) -> None:
-        self._queue_manager = queue_manager
-        self._client = queue_manager.client
-        self._queue = queue
-        self._name = name
-        self._has_warned = False
-
-    def markers(self) -> list[Marker]:
-        found, strays = _browse(self._queue_manager, self._queue, self._name)
-        if strays and not self._has_warned:
-            self._has_warned = True
-            log.warning(
-                "the state queue %s holds %d messages that are not markers, but only this handler"
-                " may use it; move them away [MQDLQ-610]",
-                self._name,
-                strays,
-            )
-        return found
+    def __init__(self, queue_manager: QueueManager, name: str) -> None:
+        self._queue_manager, self._client = queue_manager, queue_manager.client
+        self.name = name
 
     def put(self, marker: Marker) -> None:
         packed, constants = self._client.packed, self._client.CMQC
@@ -98,10 +84,31 @@ class StateQueue(Markers):
         pmo = packed.PMO()
         pmo.Options = constants.MQPMO_SYNCPOINT | constants.MQPMO_FAIL_IF_QUIESCING
         target = packed.OD()
-        target.ObjectName = self._name.encode()
+        target.ObjectName = self.name.encode()
         body = json.dumps(asdict(marker), sort_keys=True).encode()
-        with self._client.translating_errors("MQPUT1", f"state queue {self._name}"):
+        with self._client.translating_errors("MQPUT1", f"state queue {self.name}"):
             self._queue_manager.handle.put1(target, body, descriptor, pmo)
+
+
+class StateQueue(PutMarkers):
+    """The state queue, which the only executor of a DLQ keeps open for exclusive input."""
+
+    def __init__(self, queue_manager: QueueManager, queue: Any, name: str) -> None:
+        super().__init__(queue_manager, name)
+        self._queue = queue
+        self._has_warned = False
+
+    def markers(self) -> list[Marker]:
+        found, strays = _browse(self._queue_manager, self._queue, self.name)
+        if strays and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "the state queue %s holds %d messages that are not markers, but only this handler"
+                " may use it; move them away [MQDLQ-610]",
+                self.name,
+                strays,
+            )
+        return found
 
     def clear(self, unit: str) -> None:
         """Get the marker of a settled unit under syncpoint; the next commit removes it.
@@ -117,7 +124,7 @@ class StateQueue(Markers):
         )
         gmo.MatchOptions = constants.MQMO_MATCH_MSG_ID
         try:
-            with self._client.translating_errors("MQGET", f"state queue {self._name}"):
+            with self._client.translating_errors("MQGET", f"state queue {self.name}"):
                 self._queue.get(MARKER_LENGTH, descriptor, gmo)
         except QueueManagerError as error:
             if error.reason != MQRC["MQRC_NO_MSG_AVAILABLE"]:

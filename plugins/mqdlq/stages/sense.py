@@ -215,6 +215,7 @@ def _build_run(
         hold_while_blocked=handler.hold_while_blocked,
         deliver_truncated=handler.deliver_truncated,
         max_messages_per_unit=handler.max_messages_per_unit,
+        connections=handler.connections,
         max_plan_age_s=int(handler.max_plan_age.total_seconds()),
         message_keys=options.message_keys,
         started_by=options.started_by,

@@ -25,6 +25,7 @@ import signal
 import time
 from collections import Counter
 from dataclasses import dataclass
+from threading import Lock
 
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection
@@ -67,6 +68,7 @@ class Faults:
         """Parse the faults from text in the form of this module's docstring."""
         self._pending: list[Fault] = []
         self._calls: Counter[int] = Counter()
+        self._lock = Lock()
         self.set(text)
 
     def set(self, text: str) -> None:
@@ -81,11 +83,12 @@ class Faults:
     def due(self, verb: str, queue: str) -> list[Fault]:
         """Count a starting call, and return the faults that take effect at it."""
         found = []
-        for place, fault in enumerate(self._pending):
-            if fault.applies_to(verb, queue):
-                self._calls[place] += 1
-                if fault.is_due(self._calls[place]):
-                    found.append(fault)
+        with self._lock:  # threads count together
+            for place, fault in enumerate(self._pending):
+                if fault.applies_to(verb, queue):
+                    self._calls[place] += 1
+                    if fault.is_due(self._calls[place]):
+                        found.append(fault)
         return found
 
 

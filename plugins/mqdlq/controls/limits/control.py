@@ -55,6 +55,9 @@ class Moves(Protocol):
     def pause(self, move: Planned) -> bool:
         """Commit the open unit of work; return whether the message of the next move is there."""
 
+    def await_results(self) -> None:
+        """Wait until the result of each move that was offered is known."""
+
     @property
     def destinations(self) -> Depths:
         """The depths of the destinations of the pass."""
@@ -331,12 +334,15 @@ class RunBudget(Control):
 
     def find_hold(self, item: WorkItem) -> Hold | None:
         """Return a hold once the budget is used up, or has no room for the group of a message."""
-        size = 1 if item.group is None or item.due_step is None else len(item.group.members)
+        size = _size_of(item)
         if size <= self.room:
             return None
         if size > 1:
             return Hold(Why.GROUP_OVER_BUDGET(messages=size, room=self.room))
         return Hold(Why.BUDGET_USED(limit=self._budget))
+
+    def awaits_results(self, item: WorkItem) -> bool:
+        return _size_of(item) > self.room
 
     def admit(self, planned: PlannedAttempt) -> None:
         del planned
@@ -345,6 +351,11 @@ class RunBudget(Control):
     def leave(self, planned: PlannedAttempt, reason: int) -> None:
         del planned, reason
         self._moved -= 1
+
+
+def _size_of(item: WorkItem) -> int:
+    """Return how many messages move with one."""
+    return 1 if item.group is None or item.due_step is None else len(item.group.members)
 
 
 class ClosedWindows(Control):

@@ -93,9 +93,16 @@ class CauseControl(Control):
         step = item.open_step
         return self._gate(item, step).find_hold() if step and _has_gate(step) else None
 
+    def awaits_results(self, item: WorkItem) -> bool:
+        step = item.open_step
+        return bool(step and _has_gate(step) and self._gate(item, step).awaits_results)
+
     def admit(self, planned: PlannedAttempt) -> None:
         if _has_gate(planned.step):
             self._gate(planned.item, planned.step).admit()
+
+    def may_begin(self, planned: PlannedAttempt) -> bool:
+        return not (_has_gate(planned.step) and self._gate(planned.item, planned.step).is_open)
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         gates = [self._gate(t.item, t.step) for t in tries if _has_gate(t.step)]
@@ -220,6 +227,17 @@ class CauseGate:
             why = Why.STEP_UNFINISHED(step=self._describe_step(state))
             self._step_hold = Hold(why, self._clock() + self._watch)
         return self._step_hold
+
+    @property
+    def awaits_results(self) -> bool:
+        """Whether messages on their way fill the step: the failure of one would make room."""
+        if self._state.phase is not RampPhase.MOVING or self._step_hold is not None:
+            return False
+        return self._moved < self._state.allowed <= self._moved + self._in_flight
+
+    @property
+    def is_open(self) -> bool:
+        return self._state.phase is RampPhase.OPEN
 
     def admit(self) -> None:
         """Count a message that the pass tries to move; a step begins with the first one."""

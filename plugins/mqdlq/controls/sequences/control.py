@@ -502,6 +502,9 @@ class KeyOrder(Control):
         """Let later messages follow one that the pass tries to move."""
         self._in_flight.add(planned.item.message.message_id)
 
+    def may_begin(self, planned: PlannedAttempt) -> bool:
+        return self.may_still_move(planned)
+
     def may_still_move(self, planned: PlannedAttempt) -> bool:
         """Return whether no earlier message of the key has failed since this one was admitted."""
         is_discard = planned.step.action is Action.DISCARD
@@ -534,7 +537,7 @@ class KeyOrder(Control):
         if item.outcome not in {None, Outcome.LEASED_BY_RUN}:
             return False
         is_out = item.hold is not None and item.hold.outcome is not Outcome.NOT_ATTEMPTED
-        return not is_out and destination in self._find_destinations(item)
+        return not is_out and destination in self.find_destinations(item)
 
     def _find_end(self, ahead: WorkItem) -> datetime | None:
         """Return when the run tries a message again, None if it does not."""
@@ -551,10 +554,10 @@ class KeyOrder(Control):
         place = self._places.get(item.message.message_id)
         if place is not None:
             key = self._met[place[1]][1]
-            for destination in self._find_destinations(item) if key else ():
+            for destination in self.find_destinations(item) if key else ():
                 heappush(self._lines[key, destination], place)
 
-    def _find_destinations(self, item: WorkItem) -> set[Destination]:
+    def find_destinations(self, item: WorkItem) -> set[Destination]:
         """Return the destinations to which this run or a later one may move a message.
 
         A run that counts attempts from zero begins with its first step again. If attempts count

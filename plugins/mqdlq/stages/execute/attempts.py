@@ -136,6 +136,10 @@ class AttemptRecorder:
     def may_make(self, planned: Planned) -> bool:
         return all(self._controls.may_still_move(one) for one in planned.tries)
 
+    def may_begin(self, planned: Planned) -> bool:
+        """Return whether an admitted move may begin, now that the results of others are known."""
+        return all(self._controls.may_begin(one) for one in planned.tries)
+
     def intend(self, unit: str, moves: Sequence[Planned]) -> None:
         self._add_attempts(unit, moves, AttemptState.INTENDED)
 
@@ -399,9 +403,11 @@ def _find_lost_attempts(execution: Execution, standing: Sequence[Marker]) -> Ite
     A marker names the latest moves of its pass by their browse_seq, which identifies messages in
     the snapshot of its plan. The ledger must have accepted that plan. If the rules that match a
     message change with its age, the number of an attempt does not say which rule made it: then
-    nothing is proven.
+    nothing is proven. Markers have their earlier moves in common; each belongs to the first of
+    them, which was put first.
     """
     ledger, log = execution.ledger, execution.log
+    found = set[int]()
     for marker in standing:
         if marker.plan_id == RESTORATION_MARKER or is_known(marker, ledger):
             continue
@@ -415,7 +421,10 @@ def _find_lost_attempts(execution: Execution, standing: Sequence[Marker]) -> Ite
                 number,
             )
         elif not treatment_changes(run.rules_text):
-            yield from _attempts_of(marker, run, execution)
+            for attempt in _attempts_of(marker, run, execution):
+                if attempt.message_id not in found:
+                    found.add(attempt.message_id)
+                    yield attempt
 
 
 def _attempts_of(marker: Marker, run: Run, execution: Execution) -> Iterator[Attempt]:

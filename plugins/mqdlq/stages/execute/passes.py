@@ -14,13 +14,13 @@ from mqdlq.controls.registry import browsed_length, open_controls
 from mqdlq.controls.repair import read_repair
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import BrowsedItem, Planned, PlannedAttempt, WorkItem
-from mqdlq.errors import ExecutionError
+from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.headers import DLH_LENGTH, header_row
 from mqdlq.lake import snapshot_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Run
-from mqdlq.model import QUARANTINE, PutAuthority, Step
+from mqdlq.model import QUARANTINE, Destination, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.client import printable_name
 from mqdlq.mqi.connect import QueueManager, connect
@@ -34,6 +34,7 @@ from mqdlq.stages.older_ledger import begin_work
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
 from mqdlq.stages.units.interruptions import hold_state_queue
+from mqdlq.stages.units.lanes import Lanes
 from mqdlq.structures import MQDLH, MQMD
 
 
@@ -181,16 +182,23 @@ def make_pass(execution: Execution) -> PassResult:
             execution, plan.plan_id, destinations, controls, number=begun.number, moved=moved
         )
         rules = Redecision(run, cursor.queue_manager, ledger)
-        source = dead_letters.DeadLetterSource(
-            cursor, copies, is_browsed_apart=browsing is not cursor
-        )
-        with UnitEngine(source, booking, markers=state, destinations=destinations) as units:
+        units: UnitEngine[Planned] | Lanes[Planned]
+        if run.connections > 1 and state.prove_commits:
+            units = _open_lanes(execution, state, copies, booking, controls, destinations)
+        else:
+            is_apart = browsing is not cursor
+            source = dead_letters.DeadLetterSource(cursor, copies, is_browsed_apart=is_apart)
+            units = UnitEngine(source, booking, markers=state, destinations=destinations)
+        with units:
             units.clear_markers_later(markers)
             for met in work.browse(browsing):
                 planned = _plan_move(controls.gather(met), started, copies, run)
-                if not planned or not _may_move(planned, rules, destinations, booking):
+                if not planned:
                     continue
-                if controls.hold_or_admit(planned, units):
+                with units.turn:
+                    may_move = _may_move(planned, rules, destinations, booking)
+                    is_admitted = may_move and controls.hold_or_admit(planned, units)
+                if is_admitted:
                     units.offer(planned)
         controls.finish()
         controls.hold_all(work)  # the moves of this pass may have changed the holds
@@ -301,16 +309,65 @@ def _open_queues(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor, 
                 run.queue_manager,
                 run.state_queue,
             )
-        constants, length = queue_manager.client.CMQC, browsed_length(run)
-
-        def open_cursor(options: int) -> BrowseCursor:
-            queue = queue_manager.open(run.queue, options)
-            opened.callback(queue_manager.close, queue)
-            return BrowseCursor(queue_manager, queue, run.queue, length)
-
-        browse = constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING
-        get = constants.MQOO_INPUT_AS_Q_DEF | constants.MQOO_SAVE_ALL_CONTEXT
-        cursor = open_cursor(browse | get)
+        cursor = opened.enter_context(_open_cursor(queue_manager, run))
         sequences = read_controls(run.controls).sequences
-        is_apart = sequences is not None and sequences.groups is not None
-        yield state, cursor, open_cursor(browse) if is_apart else cursor
+        browsing = cursor
+        if sequences is not None and sequences.groups is not None:
+            browsing = opened.enter_context(_open_cursor(queue_manager, run, gets=False))
+        yield state, cursor, browsing
+
+
+@contextmanager
+def _open_cursor(
+    queue_manager: QueueManager, run: Run, *, gets: bool = True
+) -> Iterator[BrowseCursor]:
+    constants = queue_manager.client.CMQC
+    options = constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING
+    if gets:
+        options |= constants.MQOO_INPUT_AS_Q_DEF | constants.MQOO_SAVE_ALL_CONTEXT
+    queue = queue_manager.open(run.queue, options)
+    try:
+        yield BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
+    finally:
+        queue_manager.close(queue)
+
+
+def _open_lanes(
+    execution: Execution,
+    state: Markers,
+    copies: Mapping[int, str],
+    booking: attempts.AttemptRecorder,
+    controls: ControlChain,
+    destinations: Destinations,
+) -> Lanes[Planned]:
+    """Return lanes that move the messages of a run, as many as it has connections for."""
+    run, settings = execution.run, execution.settings
+
+    @contextmanager
+    def open_lane(number: int) -> Iterator[tuple[dead_letters.DeadLetterSource, QueueManager]]:
+        try:
+            connected = connect(settings)
+        except QueueManagerError as error:
+            what = f"queue manager {run.queue_manager} as connection {number} of {run.connections}"
+            text = reason_text(error.reason)
+            raise QueueManagerError(
+                error.verb, what, error.completion, error.reason, text
+            ) from error
+        with connected as queue_manager, _open_cursor(queue_manager, run) as cursor:
+            source = dead_letters.DeadLetterSource(cursor, copies, is_browsed_apart=True)
+            yield source, queue_manager
+
+    def find_places(planned: Planned) -> set[Destination | None]:
+        names = {planned.destination, *controls.find_destinations(planned)}
+        return names | {destinations.resolved(one) for one in names if one is not None}
+
+    return Lanes(
+        booking,
+        destinations.queue_manager,
+        markers=state,
+        destinations=destinations,
+        number=run.connections,
+        open_lane=open_lane,
+        find_places=find_places,
+        may_begin=booking.may_begin,
+    )

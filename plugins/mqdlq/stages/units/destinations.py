@@ -139,6 +139,10 @@ class Destinations:
         own = {self._resolve((name, ""), constants.MQOO_BROWSE): name for name in queues}
         return own.get(target, "")
 
+    def resolved(self, destination: Destination) -> Destination:
+        """Return where a destination leads that `find_own` has resolved, any other one itself."""
+        return self._resolved.get(destination, destination)
+
     def _resolve(self, destination: Destination, options: int, user: bytes = b"") -> Destination:
         name, place = destination
         if destination not in self._resolved:

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
@@ -189,6 +190,7 @@ class UnitEngine(Generic[M]):
         self._uncommitted_limit = int(queue_manager.inquire(selector))
         self._open_unit = _OpenUnit[M]()
         self._markers_to_clear: list[str] = []
+        self.turn: AbstractContextManager[object] = nullcontext()
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +203,7 @@ class UnitEngine(Generic[M]):
     ) -> None:
         try:
             if kind is None:
-                self._commit_open_unit()
+                self.commit()
         finally:
             if self._open_unit.unit is not None:
                 self._open_unit.unit.__exit__(kind, error, trace)
@@ -256,9 +258,12 @@ class UnitEngine(Generic[M]):
 
         Returns False if the message of the move is gone; then the move is not offered.
         """
-        return not self._commit_open_unit() or self._source.find(move)
+        return not self.commit() or self._source.find(move)
 
-    def _commit_open_unit(self) -> bool:
+    def await_results(self) -> None:
+        """Return at once: the result of each move that was offered is known."""
+
+    def commit(self) -> bool:
         """Commit the open unit of work if it holds a move; return whether it was backed out.
 
         If the queue manager backs the unit out, its moves are repeated, each alone. The browse
@@ -299,7 +304,7 @@ class UnitEngine(Generic[M]):
         if open_unit.destinations[move.destination] >= self.destinations.allowed_messages(
             move.destination
         ):
-            self._commit_open_unit()
+            self.commit()
 
     def _has_room(self, move: M) -> bool:
         open_unit = self._open_unit

@@ -136,6 +136,7 @@ CREATE TABLE runs (
     hold_while_blocked BOOLEAN NOT NULL,
     deliver_truncated BOOLEAN NOT NULL,
     max_messages_per_unit INTEGER NOT NULL,
+    connections INTEGER NOT NULL,
     max_plan_age_s INTEGER NOT NULL,
     message_keys TEXT NOT NULL,
     started_by TEXT NOT NULL,
