@@ -17,6 +17,7 @@ CALLS = (
     "MQCONNX",
     "MQGET[DLQ]",  # browses and gets
     "MQPUT1[PAYMENTS]",
+    "MQPUT1[ORDERS]",
     "MQPUT1[PARKED]",
     "MQPUT1[SMALL]",
     "MQINQ[PAYMENTS]",  # by ramps, and by the limit in_flight

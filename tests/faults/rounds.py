@@ -54,6 +54,7 @@ class Scenario:
 
 
 ARCHIVE = "the archive"
+ORDERED = ("PAYMENTS", "ORDERS", "PARKED")
 MOST_PASSES = 120
 """So many are never needed; a state that no pass can leave would need more."""
 SCENARIOS = {
@@ -61,6 +62,12 @@ SCENARIOS = {
     "FWD": Scenario("ACTION(FWD) FWDQ(PARKED) HEADER(YES)", ("PARKED",), ("forwarded",)),
     "FWD HEADER(NO)": Scenario("ACTION(FWD) FWDQ(PARKED) HEADER(NO)", ("PARKED",), ("forwarded",)),
     "DISCARD": Scenario("ACTION(DISCARD)", (ARCHIVE,), ("discarded",)),
+    "side by side": Scenario(
+        "DESTQ(CLOSED) ACTION(DISCARD)\nACTION(RETRY)",
+        ("PAYMENTS", "ORDERS", "PARKED", ARCHIVE),
+        ("delivered", "delivered", "delivered", "discarded"),
+        ("PAYMENTS", "ORDERS", "PARKED", "CLOSED"),
+    ),
     "IGNORE": Scenario("ACTION(IGNORE)", ("DLQ",), ("left_by_rule",)),
     "FWD by name": Scenario(
         "ACTION(IGNORE)", ("PARKED",), ("forwarded",), action="ACTION(FWD) FWDQ(PARKED)"
@@ -166,7 +173,7 @@ class Round(ABC):
 
     def clear(self) -> None:
         """Leave the queues empty for the next round, but not the state queue."""
-        self.world.clear("DLQ", "PAYMENTS", "PARKED")
+        self.world.clear("DLQ", *ORDERED)
         self.world.clock.sleep(3600)
 
 
@@ -279,7 +286,7 @@ class ExecutionRound(Round):
         for number, body in enumerate(self.bodies):
             wanted = self.scenario.place(number)
             assert places.get(body, ARCHIVE) == wanted, f"{body!r} is not in {wanted}"
-        for queue in ("PAYMENTS", "PARKED"):
+        for queue in ORDERED:
             bodies = [bare(body) for body in self.world.bodies(queue)]
             assert bodies == sorted(bodies), f"{queue} is out of order"
         ended: dict[int, list[str]] = {n: [] for n in range(len(self.bodies))}

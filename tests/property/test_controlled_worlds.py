@@ -81,11 +81,16 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     letters=st.lists(LETTERS, min_size=1, max_size=8),
     controls=CONTROLS,
     events=EVENTS,
-    client=st.sampled_from(["pymqi", "ibmmq"]),
+    moves=st.tuples(st.sampled_from(["pymqi", "ibmmq"]), st.sampled_from([1, 4])),
 )
 def test_controls_lose_double_and_reorder_nothing_in_random_worlds(
-    world: World, letters: list[Letter], controls: dict[str, Any], events: list[Event], client: str
+    world: World,
+    letters: list[Letter],
+    controls: dict[str, Any],
+    events: list[Event],
+    moves: tuple[str, int],
 ) -> None:
+    client, world.connections = moves
     world.settings = ConnectionSettings("QM1", transport="embedded", client=client)
     ControlledWorld(world, letters, controls, events).run()
 

@@ -66,8 +66,10 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @given(
     table_and_letters=ASSORTED | CROWDED,
     meanwhile=st.lists(MEANWHILE, min_size=1, max_size=5),
-    client_and_unit=st.tuples(
-        st.sampled_from(["pymqi", "ibmmq"]), st.sampled_from([1, 3, 128, 128])
+    moves=st.tuples(
+        st.sampled_from(["pymqi", "ibmmq"]),
+        st.sampled_from([1, 3, 128, 128]),
+        st.sampled_from([1, 4]),
     ),
     by_name=BY_NAME,
 )
@@ -75,11 +77,12 @@ def test_the_handler_does_what_its_model_does_in_random_worlds(
     world: World,
     table_and_letters: tuple[list[Rule], list[Letter]],
     meanwhile: list[Meanwhile],
-    client_and_unit: tuple[str, int],
+    moves: tuple[str, int, int],
     by_name: tuple[set[int], Rule],
 ) -> None:
     rules, letters = table_and_letters
-    both = Both(world, rules, letters, *client_and_unit)
+    client, unit, world.connections = moves
+    both = Both(world, rules, letters, client, unit)
 
     both.run(meanwhile)
 

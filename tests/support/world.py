@@ -53,6 +53,8 @@ DEFINE QLOCAL(PARKED) DEFPSIST(YES)
 DEFINE QLOCAL(CLOSED) PUT(DISABLED)
 """
 ONLY_IN_VERSION_2 = {"GroupId", "MsgSeqNumber", "Offset", "MsgFlags", "OriginalLength"}
+CONNECTIONS = "MQDLQ_CONNECTIONS"
+"""The variable with the number of connections that move the messages of every world."""
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -118,6 +120,8 @@ class World:
     checks_headers: bool = False
     given: ConnectionSettings | None = None
     """A queue manager that already exists, instead of a new one."""
+    connections: int = field(default_factory=lambda: int(os.environ.get(CONNECTIONS, "1")))
+    """The handler's key, unless a test gives another one."""
 
     def __post_init__(self) -> None:
         self.settings = self.given or self._new_queue_manager()
@@ -173,6 +177,7 @@ class World:
         (folder / "test.rules").write_text(rules, encoding="utf-8")
         table = check(rules, "test.yaml").table if rules.startswith("table:") else None
         keys |= {"table": freeze(table)} if table else {"rules": "test.rules"}
+        keys.setdefault("connections", self.connections)
         handler = Handler(name="test", directory=folder, connection="mq", **keys)
         given: dict[str, Any] = {"action": action, "repair": repair, "started_by_user": user}
         options = RunOptions(dry_run=dry_run, message_keys=message_keys, **given)

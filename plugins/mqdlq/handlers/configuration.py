@@ -66,9 +66,9 @@ class Handler(Operation, Controls):
     max_messages_per_unit: Annotated[int, Field(ge=1, le=10_000)] = 128
     """Highest number of messages to one destination in a unit of work."""
     connections: Annotated[int, Field(ge=1, le=16)] = 1
-    """Number of connections that move messages side by side, each to destinations of its own. More
-    than one need another connection, which browses. See
-    [several connections](../how-to/speed-up.md)."""
+    """Number of connections that move messages side by side, each to destinations of its own. With
+    more than one, a further connection browses. See
+    [several connections](../how-to/scale-out.md#9-move-messages-over-several-connections)."""
     max_plan_age: timedelta = timedelta(days=1)
     """Highest age of a snapshot when its plan is accepted."""
     max_run_time: timedelta = timedelta(hours=1)

@@ -19,7 +19,7 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 
 CCSID_UTF_8 = 1208
-MARKER_LENGTH = 16_384
+MARKER_LENGTH = 65_536
 MSG_ID_LENGTH = 24
 RESTORATION_MARKER = "restore"
 """The value in a restoration's markers at the place of an executor's plan id."""

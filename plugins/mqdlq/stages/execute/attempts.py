@@ -30,7 +30,7 @@ from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import BACKED_OUT
 
 MAX_UNWRITTEN = 500
-MOST_ROWS = 100
+MOST_ROWS = 400
 """How many rows of moves a marker has room for; those before them are forgotten."""
 _SUCCESS_OUTCOMES = {
     Action.RETRY: Outcome.DELIVERED,
@@ -102,6 +102,17 @@ def _add_moves(moved: Moved, tries: Sequence[PlannedAttempt]) -> Moved:
     return tuple(rows[-MOST_ROWS:])
 
 
+def _join_moves(moved: Moved) -> Moved:
+    """Return moves in the order of the queue, in as few rows as units of several lanes allow."""
+    rows = list[tuple[Any, ...]]()
+    for row in sorted(moved):
+        if rows and rows[-1][0] == row[0] and rows[-1][2] == row[1] - 1 and rows[-1][3:] == row[3:]:
+            rows[-1] = (row[0], rows[-1][1], *row[2:])
+        else:
+            rows.append(row)
+    return tuple(rows)
+
+
 class AttemptRecorder:
     """Records the attempts of one pass, before and after the commits of their units.
 
@@ -153,6 +164,8 @@ class AttemptRecorder:
         ]
         self._ledger.attempts.add(attempts, [(self._run.run_id, fact) for fact in facts])
         self._moved = _add_moves(self._moved, tries)
+        if self._run.connections > 1:
+            self._moved = _join_moves(self._moved)
         for planned, fact in zip(tries, facts, strict=True):
             planned.item.attempts_made += 1
             planned.item.outcome = fact.outcome

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
 from mqdlq.constants import reason_text
-from mqdlq.controls.registry import browsed_length, open_controls
+from mqdlq.controls.registry import ControlChain, browsed_length, open_controls
 from mqdlq.controls.repair import read_repair
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import BrowsedItem, Planned, PlannedAttempt, WorkItem
@@ -184,7 +185,15 @@ def make_pass(execution: Execution) -> PassResult:
         rules = Redecision(run, cursor.queue_manager, ledger)
         units: UnitEngine[Planned] | Lanes[Planned]
         if run.connections > 1 and state.prove_commits:
-            units = _open_lanes(execution, state, copies, booking, controls, destinations)
+            units = Lanes(
+                booking,
+                markers=state,
+                destinations=destinations,
+                number=run.connections,
+                open_lane=partial(_open_lane, execution, copies),
+                find_places=partial(_find_places, controls, destinations),
+                may_begin=booking.may_begin,
+            )
         else:
             is_apart = browsing is not cursor
             source = dead_letters.DeadLetterSource(cursor, copies, is_browsed_apart=is_apart)
@@ -332,42 +341,26 @@ def _open_cursor(
         queue_manager.close(queue)
 
 
-def _open_lanes(
-    execution: Execution,
-    state: Markers,
-    copies: Mapping[int, str],
-    booking: attempts.AttemptRecorder,
-    controls: ControlChain,
-    destinations: Destinations,
-) -> Lanes[Planned]:
-    """Return lanes that move the messages of a run, as many as it has connections for."""
-    run, settings = execution.run, execution.settings
+@contextmanager
+def _open_lane(
+    execution: Execution, copies: Mapping[int, str], number: int
+) -> Iterator[tuple[dead_letters.DeadLetterSource, QueueManager]]:
+    """Connect for the lane of this number, and open the dead-letter queue to get messages."""
+    run = execution.run
+    try:
+        connected = connect(execution.settings)
+    except QueueManagerError as error:
+        what = f"queue manager {run.queue_manager} as connection {number} of {run.connections}"
+        text = reason_text(error.reason)
+        raise QueueManagerError(error.verb, what, error.completion, error.reason, text) from error
+    with connected as queue_manager, _open_cursor(queue_manager, run) as cursor:
+        source = dead_letters.DeadLetterSource(cursor, copies, is_browsed_apart=True)
+        yield source, queue_manager
 
-    @contextmanager
-    def open_lane(number: int) -> Iterator[tuple[dead_letters.DeadLetterSource, QueueManager]]:
-        try:
-            connected = connect(settings)
-        except QueueManagerError as error:
-            what = f"queue manager {run.queue_manager} as connection {number} of {run.connections}"
-            text = reason_text(error.reason)
-            raise QueueManagerError(
-                error.verb, what, error.completion, error.reason, text
-            ) from error
-        with connected as queue_manager, _open_cursor(queue_manager, run) as cursor:
-            source = dead_letters.DeadLetterSource(cursor, copies, is_browsed_apart=True)
-            yield source, queue_manager
 
-    def find_places(planned: Planned) -> set[Destination | None]:
-        names = {planned.destination, *controls.find_destinations(planned)}
-        return names | {destinations.resolved(one) for one in names if one is not None}
-
-    return Lanes(
-        booking,
-        destinations.queue_manager,
-        markers=state,
-        destinations=destinations,
-        number=run.connections,
-        open_lane=open_lane,
-        find_places=find_places,
-        may_begin=booking.may_begin,
-    )
+def _find_places(
+    controls: ControlChain, destinations: Destinations, planned: Planned
+) -> set[Destination | None]:
+    """Return the destinations among which the order of a move counts, by all names known."""
+    names = {planned.destination, *controls.find_destinations(planned)}
+    return names | {destinations.resolved(one) for one in names if one is not None}

@@ -74,7 +74,6 @@ class Lanes(Generic[M]):
     def __init__(
         self,
         recorder: MoveRecorder[M],
-        holder: QueueManager,
         *,
         markers: Markers,
         destinations: Destinations,
@@ -83,9 +82,9 @@ class Lanes(Generic[M]):
         find_places: FindPlaces[M],
         may_begin: Callable[[M], bool],
     ) -> None:
-        """Prepare lanes; `holder` is the connection that holds the state queue of `markers`."""
-        self.recorder, self.destinations = recorder, destinations
-        self._holder, self._markers = holder, markers
+        """Prepare lanes; the connection of `destinations` holds the state queue of `markers`."""
+        self.recorder, self.destinations, self._markers = recorder, destinations, markers
+        self._holder = holder = destinations.queue_manager
         self._open_lane, self._find_places, self._may_begin = open_lane, find_places, may_begin
         lock = RLock()
         self.turn = Condition(lock)
