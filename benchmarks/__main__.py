@@ -1,4 +1,7 @@
-"""`python -m benchmarks [NAME…]`: run the benchmarks named, or all; print JSON."""
+"""`python -m benchmarks [NAME…]`: run the benchmarks named, or all; print JSON.
+
+A table of the targets among the results goes to standard error.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from benchmarks import (
     whole_run,
 )
 from benchmarks.pages import message_search, overview
+from benchmarks.targets import build_table
 
 BENCHMARKS = {
     "rules": rules.measure,
@@ -47,6 +51,7 @@ def main(names: list[str]) -> int:
     with redirect_stdout(sys.stderr):  # where some tell how far they are
         measured = {name: BENCHMARKS[name]() for name in names or BENCHMARKS}
     print(json.dumps({"python": platform.python_version(), **measured}, indent=2))
+    sys.stderr.write(f"\n{build_table(measured)}\n")
     return 0
 
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any, Final, Generic, TypeVar
 
-from airflow.sdk import DAG, BaseOperator, ParamsDict, TaskGroup
+from airflow.sdk import DAG, BaseOperator, TaskGroup
+from airflow.sdk.definitions.param import ParamsDict
 
 Kind = TypeVar("Kind")
 

@@ -91,17 +91,19 @@ def test_a_policy_that_changes_one_dag_changes_no_copy_of_it(handlers: Path) -> 
 
 def change(dag: DAG) -> None:
     dag.tags.add("changed")
+    assert dag.default_args is not None
     dag.default_args["owner"] = "changed"
     dag.params["dry_run"] = True
     dag.params["more"] = 1
     for task in dag.tasks:
         task.inlets.append(Asset("changed"))
         task.outlets.append(Asset("changed"))
+        assert task.executor_config is not None
         task.executor_config["changed"] = True
         task.params["more"] = 1
         task.downstream_task_ids.clear()
         task.on_failure_callback.append(print)  # type: ignore[union-attr]
-    dag.get_task("evaluate").conf["changed"] = "changed"  # type: ignore[attr-defined]
+    dag.get_task("evaluate").conf["changed"] = "changed"  # type: ignore[union-attr]
 
 
 def test_a_parse_sees_what_has_changed_in_the_files(handlers: Path) -> None:

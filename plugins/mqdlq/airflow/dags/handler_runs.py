@@ -28,10 +28,11 @@ from airflow.sdk import (
     AssetWatcher,
     CronDataIntervalTimetable,
     Param,
-    ParamsDict,
     TriggerRule,
     chain,
 )
+from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.definitions.timetables.assets import AssetTriggeredTimetable
 
 from mqdlq.airflow.copying import Pattern
 from mqdlq.airflow.links import handler_page
@@ -162,7 +163,7 @@ def build_handler_dag(
     if handler.has_intervals:
         timetable = schedule
     elif handler.is_by_event:
-        timetable = type(timetable)(AssetAll(*schedule))
+        timetable = AssetTriggeredTimetable(AssetAll(*schedule))
     others = {**of_dag, "schedule": schedule, "timetable": timetable}
     return pattern.copy(dag_of(handler.name), others, of_tasks)
 
