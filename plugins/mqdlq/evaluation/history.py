@@ -230,9 +230,10 @@ def _met(spark: SparkSession, root: str) -> DataFrame:
         return spark.createDataFrame([], "rules_digest string, rule int, met bigint")
     known = spark.createDataFrame(pa.Table.from_pylist(plans))
     places = [lake.uri(lake.plan_directory(root, plan["plan"])) for plan in plans]
-    steps = spark.read.schema("message_key binary, steps array<struct<rule int>>").parquet(*places)
+    rows = spark.read.schema("message_key binary, steps string").parquet(*places)
     plan = F.regexp_extract("_metadata.file_path", r"([^/]+)/[^/]+\z", 1)
-    rules = steps.select(plan.alias("plan"), "message_key", F.explode("steps.rule").alias("rule"))
+    rule = F.explode(F.from_json("steps", "array<struct<rule int>>")["rule"])
+    rules = rows.select(plan.alias("plan"), "message_key", rule.alias("rule"))
     return (
         rules.join(F.broadcast(known), "plan")
         .groupBy("rules_digest", "rule")
