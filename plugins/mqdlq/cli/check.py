@@ -42,7 +42,8 @@ def check(handler: HandlerName) -> None:
     object, with the command that grants it. The queues that the rules name as targets are opened
     for output; no message is browsed, got or put. A target that leads to the handler's own queue or
     state queue, also through an alias, is named: messages for it stay. It warns of a limit
-    `in_flight` of a queue whose depth cannot be inquired. `mqdlq rules check` checks a handler
+    `in_flight` of a queue whose depth cannot be inquired, and compares `connections` with what the
+    channel allows. `mqdlq rules check` checks a handler
     without connecting.
 
     Exit code 0 if nothing is wrong; 1 if something is, or if the queue manager does not answer; 2
@@ -82,6 +83,7 @@ def check_permissions(name: str) -> int:
             faults = []
             if handler.evidence != Evidence():
                 faults = check_evidence(handler.evidence, table, queue_manager, settings.user)
+            is_enough = check_connections(handler, queue_manager, settings.channel)
             for queue in find_queues_without_depth(handler.limits, targets, queue_manager):
                 click.echo(NO_DEPTH % printable_name(queue))
     except QueueManagerError as error:
@@ -101,7 +103,17 @@ def check_permissions(name: str) -> int:
         click.echo(f"evidence: {fault}")
     for fault in own_targets:
         click.echo(fault)
-    return int(bool(found or faults or older or own_targets))
+    return int(bool(found or faults or older or own_targets or not is_enough))
+
+
+def check_connections(handler: Handler, queue_manager: QueueManager, channel: str) -> bool:
+    """Say what a client's channel allows; return whether that may be enough for the handler."""
+    if handler.connections == 1 or not channel:
+        return True
+    needed = handler.connections + 1  # one browses
+    is_enough, words = permissions.check_channel(queue_manager, channel, needed)
+    click.echo(words)
+    return is_enough
 
 
 def find_older_ledger(handler: Handler, queue_manager: QueueManager) -> str:

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from mqdlq.constants import MQRC
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+from mqdlq.mqi.inquiries import run_command
 
+MQCHT_SVRCONN = 7
 STAGES = ("sense", "dry run", "execution")
 GRANTED = "no authority is missing"
 
@@ -104,6 +106,47 @@ def find_unreadable(
     browse = {"browse": queue_manager.client.CMQC.MQOO_BROWSE}
     tried = (_try(queue_manager, ("evidence", queue, browse), user) for queue in queues)
     return [fault for faults in tried for fault in faults]
+
+
+def check_channel(queue_manager: QueueManager, channel: str, connections: int) -> tuple[bool, str]:
+    """Return whether a channel may allow as many connections of this client, and what it allows.
+
+    The channel's definition is inquired through the command server. Whoever may not inquire it is
+    told what to compare; the client then finds out when it connects.
+    """
+    fields = queue_manager.client.module.CMQCFC
+    attributes = [
+        fields.MQIACH_MAX_INSTANCES,
+        fields.MQIACH_MAX_INSTS_PER_CLIENT,
+        fields.MQIACH_SHARING_CONVERSATIONS,
+    ]
+    asked = {
+        fields.MQCACH_CHANNEL_NAME: channel.encode("ascii", "replace"),
+        fields.MQIACH_CHANNEL_TYPE: MQCHT_SVRCONN,
+        fields.MQIACF_CHANNEL_ATTRS: attributes,
+    }
+    try:
+        first, *_ = run_command(queue_manager, "MQCMD_INQUIRE_CHANNEL", asked)
+    except QueueManagerError as error:
+        return True, (
+            f"what channel {channel} allows is not known ({error.text}): compare the {connections}"
+            f" connections with DISPLAY CHANNEL({channel}) MAXINST MAXINSTC SHARECNV"
+        )
+    return compare_channel(channel, connections, [first[one] for one in attributes])
+
+
+def compare_channel(channel: str, connections: int, allowed: Sequence[int]) -> tuple[bool, str]:
+    """Compare connections with the MAXINST, MAXINSTC and SHARECNV of their channel.
+
+    Connections of one process share an instance of a channel, as many as SHARECNV says; 0 and 1
+    mean an instance for each (IBM MQ docs, "Sharing conversations (SHARECNV)").
+    """
+    of_all, of_a_client, shared = allowed
+    instances = -(-connections // max(1, shared))
+    is_enough = instances <= min(of_all, of_a_client)
+    limits = f"MAXINST({of_all}) MAXINSTC({of_a_client}) SHARECNV({shared})"
+    needs = f"channel {channel} has {limits}; {connections} connections need {instances} of it"
+    return is_enough, needs if is_enough else f"{needs}: raise its limit, or lower connections"
 
 
 def describe_stages(found: list[Missing], where: str, user: str) -> str:
