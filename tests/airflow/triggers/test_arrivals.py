@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -80,6 +81,37 @@ def test_the_trigger_fires_again_only_for_more_messages_or_after_ten_minutes() -
 def test_settled_messages_are_never_an_event() -> None:
     assert not should_report(QUIET, None, NOON)
     assert not should_report(QUIET, (SEEN, NOON), NOON + REPEAT_EVENT_AFTER)
+
+
+@pytest.mark.parametrize(("triggers", "seconds"), [(1, 1), (100, 1), (300, 3), (5000, 10)])
+def test_few_triggers_look_each_second_and_many_as_often_as_all_may(
+    triggers: int, seconds: float
+) -> None:
+    pace = waiting.Pace()
+    with ExitStack() as joined:
+        for _ in range(triggers):
+            joined.enter_context(pace.joined())
+        assert pace.pause(10) == seconds
+    assert pace.pause(10) == 1
+
+
+def test_shortly_after_a_look_only_another_depth_is_looked_into(place: Path) -> None:
+    lookout, second = Lookout("night", relies_for_s=10), timedelta(seconds=1)
+    looks = [asyncio.run(lookout.look(NOON))]
+    (place / "night.rules").write_text("INPUTQ(OTHER)\nACTION(IGNORE)\n")
+
+    looks.append(asyncio.run(lookout.look(NOON + 9 * second)))
+    put("QMT", 2)
+    looks.append(asyncio.run(lookout.look(NOON + 9 * second)))
+    looks.append(asyncio.run(lookout.look(NOON + 20 * second)))
+
+    assert [(seen.depth, seen.why) for seen in looks] == [
+        (0, ""),
+        (0, ""),
+        (2, "2 messages"),
+        (0, ""),  # of the other queue
+    ]
+    assert looks[1] is looks[0]
 
 
 def events(

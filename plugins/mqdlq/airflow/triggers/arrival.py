@@ -8,7 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from mqdlq.airflow.triggers.waiting import (
     WakeUps,
     answer_of,
     serialized,
+    shared_pace,
     shared_threads,
 )
 from mqdlq.handlers import Handler, load_handler
@@ -63,8 +64,8 @@ class ArrivalTrigger(BaseEventTrigger):
 
     :param handler: name of the handler
     :param directory: directory of its file, None for MQDLQ_RULES_DIR
-    :param poll_s: seconds between two looks; the first comes at some moment of that time, so that
-        many triggers do not look at once
+    :param poll_s: seconds between two looks at most, see `Pace`; until so many seconds after a
+        look the next ones read files and the ledger only if the depth is another
     """
 
     def __init__(self, *, handler: str, poll_s: float, directory: str | Path | None = None) -> None:
@@ -77,13 +78,14 @@ class ArrivalTrigger(BaseEventTrigger):
         return serialized(self, handler=self.handler, poll_s=self.poll_s, directory=self.directory)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        with closing(WakeUps()) as wake_ups:
+        with closing(WakeUps()) as wake_ups, shared_pace().joined():
             async for event in self._watch(wake_ups):
                 yield event
 
     async def _watch(self, wake_ups: WakeUps) -> AsyncIterator[TriggerEvent]:
-        lookout, told, failures = Lookout(self.handler, self.directory), None, 0
-        await asyncio.sleep(self.poll_s * random.random())  # noqa: S311 (only spreads the looks)
+        lookout, told, failures = Lookout(self.handler, self.directory, self.poll_s), None, 0
+        pause = shared_pace().pause(self.poll_s)
+        await asyncio.sleep(pause * random.random())  # noqa: S311 (only spreads the looks)
         while True:
             try:
                 seen = await lookout.look(utc_now())
@@ -100,7 +102,7 @@ class ArrivalTrigger(BaseEventTrigger):
                 if failures:
                     log.info("handler %s can be looked at again", self.handler)
                 lookout.listen(wake_ups)
-                pause, failures = self.poll_s, 0
+                pause, failures = shared_pace().pause(self.poll_s), 0
                 now = utc_now()
                 if should_report(seen, told, now):
                     told = seen, now
@@ -108,6 +110,9 @@ class ArrivalTrigger(BaseEventTrigger):
                 elif told is not None and seen.depth < told[0].depth:
                     told = replace(told[0], depth=seen.depth), told[1]
             await wake_ups.sleep(pause)
+
+
+Prepared = tuple[Handler, Run, ConnectionSettings, Ledger]
 
 
 class Lookout:
@@ -118,35 +123,54 @@ class Lookout:
     own handlers waiting.
     """
 
-    def __init__(self, handler: str, directory: str | None = None) -> None:
+    def __init__(self, handler: str, directory: str | None = None, relies_for_s: float = 0) -> None:
         self._name = handler
+        self._relies_for = timedelta(seconds=relies_for_s)
+        self._seen: tuple[QueueState, datetime] | None = None
         self._directory = Path(directory) if directory else None
         self._stamp: FileStamps = ()
-        self._kept: tuple[Handler, Run, ConnectionSettings, Ledger] | None = None
+        self._kept: Prepared | None = None
 
     async def look(self, now: datetime) -> QueueState:
-        if self._kept is None or await self._read(partial(self._has_changed, self._kept[0])):
-            self._kept = await self._prepare(now)
-        handler, run, settings, ledger = self._kept
+        """Look at the queue; for a while after a look, at its depth only, unless that has changed.
+
+        Messages that are settled would else be looked up in the ledger each second.
+        """
+        kept = self._kept
         try:
-            return await find_work_for_next_run(
+            if kept is None:
+                kept = self._kept = await self._prepare(now)
+            elif self._seen is not None and now < self._seen[1] + self._relies_for:
+                if await self._depth(kept) == self._seen[0].depth:
+                    return self._seen[0]
+            elif await self._read(partial(self._has_changed, kept[0])):
+                kept = self._kept = await self._prepare(now)
+            handler, run, _, ledger = kept
+            found = await find_work_for_next_run(
                 run,
                 handler,
-                partial(self._ask, settings, lambda asked: asked.depth(run.queue)),
+                partial(self._depth, kept),
                 partial(self._read, partial(ledger.accounts.last, run.queue_manager, run.queue)),
                 now,
             )
         except BaseException:
             self._kept = None  # password, queue or ledger may be another by the next look
-            forget_settings(handler.connection)
+            if kept is not None:
+                forget_settings(kept[0].connection)
             raise
+        self._seen = found, now
+        return found
+
+    async def _depth(self, kept: Prepared) -> int:
+        _, run, settings, _ = kept
+        return await self._ask(settings, lambda asked: asked.depth(run.queue))
 
     def listen(self, wake_ups: WakeUps) -> None:
         if self._kept is not None:
             handler, run, settings, _ = self._kept
             wake_ups.listen(settings, handler.evidence.depth_events or "", run.queue)
 
-    async def _prepare(self, now: datetime) -> tuple[Handler, Run, ConnectionSettings, Ledger]:
+    async def _prepare(self, now: datetime) -> Prepared:
         handler, settings, named, ledger = await self._read(partial(self._read_handler, now))
         queue = await self._ask(settings, partial(find_queue, named=named))
         run = await self._read(partial(build_scheduled_run, handler, settings, queue, now))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from contextvars import Context, copy_context
 from dataclasses import asdict
 from datetime import datetime
@@ -47,6 +47,10 @@ SHORTEST_S: Final = 1.0
 LONGEST_BACK_OFF_S: Final = 300.0
 RULES_CHANGED: Final = "rules_changed"
 """Why a run is woken whose rules are no longer those it has read."""
+
+LOOKS_PER_S: Final = 100
+"""How many looks at queues all triggers of a process make in a second, at most: together they take
+a seventh of a core."""
 
 Answer = TypeVar("Answer")
 
@@ -128,6 +132,34 @@ class FewThreads:
 @cache
 def shared_threads() -> FewThreads:
     return FewThreads()
+
+
+class Pace:
+    """Says how often the triggers of a process look: each second if they are few.
+
+    A look costs a queue manager and the triggerer little, and a thousand of them each second cost
+    too much. Belongs to one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._waiting = 0
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    def pause(self, longest: float) -> float:
+        """Return the seconds between two looks of a trigger, `longest` at most."""
+        return min(longest, max(SHORTEST_S, self._waiting / LOOKS_PER_S))
+
+
+@cache
+def shared_pace() -> Pace:
+    return Pace()
 
 
 class WakeUps:
@@ -308,7 +340,7 @@ class DepthTrigger(WaitTrigger):
     Many triggers do not look at once: the first look comes at some moment after `poll_s`.
 
     :param wait: the fields of the record of what is waited for
-    :param poll_s: seconds between two looks
+    :param poll_s: seconds to the first look, and between two later ones at most: see `Pace`
     :param directory: directory of the handler's file, None for MQDLQ_RULES_DIR
     """
 
@@ -334,7 +366,7 @@ class DepthTrigger(WaitTrigger):
         pause = self.poll_s * random.uniform(1, 1.5)  # noqa: S311 (only spreads the looks)
         wake_ups = WakeUps()
         wake_ups.listen(settings, wait.event_queue, wait.queue)
-        with closing(wake_ups):
+        with closing(wake_ups), shared_pace().joined():
             await asyncio.sleep(pause)
             asked = self._ask(settings)
             try:
@@ -344,7 +376,7 @@ class DepthTrigger(WaitTrigger):
                             depth = asked.result()
                             if failures:
                                 log.info("%s answers again", who)
-                            pause, failures = self.poll_s, 0
+                            pause, failures = shared_pace().pause(self.poll_s), 0
                             why = wait.find_work(depth, utc_now())
                     except QueueManagerError as error:
                         failures += 1
