@@ -416,23 +416,29 @@ class CauseCounter:
         outcome: Outcome | None = None,
         *,
         is_settled: bool = False,
+        messages: int = 1,
+        last_at: datetime | None = None,
     ) -> None:
-        """Count a message; `dest_q_name` is the name in its MQDLH."""
+        """Count a message, or several of `at` to `last_at` that are alike, or meet them as 0.
+
+        `dest_q_name` is the name in their MQDLHs.
+        """
         if cause not in self._counts and len(self._counts) >= MOST_CAUSES:
             cause = without_destination(cause)
         if cause not in self._counts:
             self._counts[cause] = CountedCause(cause), set()
         count, names = self._counts[cause]
-        count.messages += 1
+        count.messages += messages
         count.settled += is_settled
         if dest_q_name not in names and len(names) < MOST_NAMES:
             names.add(dest_q_name)
         count.has_nuls = count.has_nuls or "\0" in dest_q_name
         if outcome is not None:
-            count.outcomes[outcome] += 1
+            count.outcomes[outcome] += messages
         if at is not None:
+            last = last_at or at
             count.first_at = min(count.first_at or at, at)
-            count.last_at = max(count.last_at or at, at)
+            count.last_at = max(count.last_at or last, last)
 
     def counted(self, at_most: int | None = None) -> list[CountedCause]:
         """Return the causes, the most frequent first, and causes without a destination last.

@@ -134,7 +134,7 @@ class ControlChain:
 
     def hold_all(self, work: WorkList) -> None:
         """Record the holds in all items again; an item without one keeps an earlier hold."""
-        for item in work.items:
+        for item in work.items if self._controls else ():
             item.hold = self._find_hold(item) or item.hold
         if self._groups is not None:
             self._groups.spread_holds()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Flag, auto
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from mqdlq.controls.key_index import KeyIndex
 from mqdlq.controls.repair import Repair
 from mqdlq.controls.repair.changes import explain_delivery
 from mqdlq.controls.settings import Controls
@@ -127,11 +128,46 @@ def choose_step(steps: Sequence[Step], attempts_made: int) -> Step | None:
     return None
 
 
-class WorkList:
-    """All messages of a run, which a browse recognises by their keys."""
+_MANY: Final = 4096
 
-    def __init__(self, items: Iterable[WorkItem]) -> None:
-        self.items = list(items)
+
+class WorkList:
+    """The messages of a run that have not departed, which a browse recognises by their keys.
+
+    A message has a `WorkItem` from the time when a browse meets it, or when all `items` are asked
+    for, until it has departed: a million items would not fit into a task's memory.
+    """
+
+    def __init__(
+        self,
+        keys: KeyIndex,
+        make_item: Callable[[int], WorkItem],
+        steps: Collection[Step] = (),
+        elsewhere: Iterable[int] = (),
+    ) -> None:
+        """Make an item by its place in the list, those that are `elsewhere` at once.
+
+        `steps` are all different ones of the messages.
+        """
+        self.steps = steps
+        self._keys, self._make_item = keys, make_item
+        self._made: dict[int, WorkItem] = {}
+        self._has_departed = bytearray(len(keys))
+        for place in elsewhere:
+            self._item_at(place).was_moved_elsewhere = True
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def items(self) -> list[WorkItem]:
+        """The items of all messages that had not departed when this was asked last, in order."""
+        return [self._item_at(place) for place in self._places()]
+
+    def glance(self) -> Iterator[WorkItem]:
+        """Yield the items only to be read: those that do not exist yet are not kept."""
+        for place in self._places():
+            yield self._made.get(place) or self._make_item(place)
 
     def browse(self, cursor: BrowseCursor) -> Iterator[BrowsedItem]:
         """Browse the queue from its head and recognise the run's messages.
@@ -139,18 +175,22 @@ class WorkList:
         The k-th message with a key on the queue is the k-th of the run's messages with that key
         that have not departed. Messages in doubt are assigned last.
         """
-        waiting: dict[bytes, list[WorkItem]] = defaultdict(list)
-        # The lists are taken from their ends.
-        order = sorted(self.items, key=lambda i: (not i.is_in_doubt, -i.message.browse_seq))
-        for item in order:
+        self._forget_departed()
+        is_absent = bytearray(self._has_departed)
+        for place, item in self._made.items():
             item.was_seen = False
-            if not item.has_departed:
-                waiting[item.message.message_key].append(item)
+            is_absent[place] = item.has_departed
+        self._keys.begin(is_absent)
+        many = _MANY
         for browsed in cursor.messages():
             key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
-            recognised = waiting[key].pop() if waiting.get(key) else None
+            place = self._keys.find(key)
+            recognised = None if place < 0 else self._item_at(place)
             if recognised is not None:
                 recognised.was_seen = True
+                if len(self._made) > many:
+                    self._forget_departed()
+                    many = _MANY + 2 * len(self._made)
             yield BrowsedItem(key, browsed, recognised)
 
     def mark_moved_elsewhere(self, elsewhere: Collection[int]) -> None:
@@ -159,22 +199,41 @@ class WorkList:
         Messages with equal keys are indistinguishable. If the browse met one of them, the met
         message is an equal that is still on the queue.
         """
+        if not elsewhere:
+            return
         unmet: dict[bytes, list[WorkItem]] = defaultdict(list)
-        for item in self.items:
+        items = self.items
+        for item in items:
             item.was_moved_elsewhere |= item.message.message_id in elsewhere
             if not item.was_seen and not item.has_departed:
                 unmet[item.message.message_key].append(item)
-        for item in self.items:
+        for item in items:
             if item.was_seen and item.was_moved_elsewhere and unmet.get(item.message.message_key):
                 unmet[item.message.message_key].pop(0).was_seen = True
                 item.was_seen = False
 
     def find_pending_items(self) -> list[WorkItem]:
+        """Return what a later pass tries again: of the messages that the last browse met."""
         return [
             item
-            for item in self.items
+            for _, item in sorted(self._made.items())
             if item.was_seen and item.is_due and (item.hold is None or item.hold.until is not None)
         ]
+
+    def _item_at(self, place: int) -> WorkItem:
+        item = self._made.get(place)
+        if item is None:
+            item = self._made[place] = self._make_item(place)
+        return item
+
+    def _places(self) -> Iterator[int]:
+        return (place for place, gone in enumerate(self._has_departed) if not gone)
+
+    def _forget_departed(self) -> None:
+        """Drop the items of messages whose departure is booked."""
+        for place in [at for at, item in self._made.items() if item.outcome in DEPARTED]:
+            self._has_departed[place] = True
+            del self._made[place]
 
 
 @dataclass(slots=True)

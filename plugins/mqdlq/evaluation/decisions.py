@@ -74,7 +74,7 @@ class Decisions:
 
     def _number_matchable(self, rows: pa.RecordBatch) -> Numbers:
         held = {name: encoded(self._values(name, rows)) for name in self._columns}
-        which, some = _distinct(rows.num_rows, held.values())
+        which, some = distinct(rows.num_rows, held.values())
         one_of_each = {name: (values, codes[some]) for name, (values, codes) in held.items()}
         return self._decide_combinations(len(some), one_of_each)[which]
 
@@ -110,7 +110,7 @@ class Decisions:
             # The first value for rows that need none, so that it does not distinguish them.
             targets[name] = values, np.where(is_needed, places, 0)
         near = pa.nulls(len(self._masks.table.rules) + 1), nearest
-        which, some = _distinct(len(bits), [(sets.dictionary, codes), *targets.values(), near])
+        which, some = distinct(len(bits), [(sets.dictionary, codes), *targets.values(), near])
         alike = zip(
             codes[some].tolist(), _values(targets, some), nearest[some].tolist(), strict=True
         )
@@ -128,7 +128,7 @@ _Column = tuple[pa.Array, Numbers]
 """The values of a column, and for each row the index of its value."""
 
 
-def _distinct(rows: int, columns: Iterable[_Column]) -> tuple[Numbers, Numbers]:
+def distinct(rows: int, columns: Iterable[_Column]) -> tuple[Numbers, Numbers]:
     """Return the number of each row's distinct combination, and one row for each combination."""
     combined, size = np.zeros(rows, np.int64), 1
     for held, codes in columns:

@@ -30,6 +30,7 @@ from mqdlq.lake.snapshots import (
     remove_snapshot,
     settled_places,
     settled_rows,
+    snapshot_batches,
     snapshot_rows,
     snapshot_stands,
     whole_rows,

@@ -117,7 +117,7 @@ def _planned_message(row: dict[str, Any]) -> PlannedMessage:
 
 Treatment = tuple[Disposition, tuple[Step, ...]]
 
-_ROWS_AT_ONCE: Final = 65_536
+_ROWS_AT_ONCE: Final = 16_384
 _REPEATED: Final = ["disposition", "steps"]
 _HASHED: Final = [name for name in PLAN.names if name not in {"winning_rule", "nearest_rule"}]
 

@@ -209,9 +209,15 @@ def read_manifest(directory: str) -> SnapshotManifest:
     return SnapshotManifest.from_json(text, place)
 
 
-def snapshot_rows(directory: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+def snapshot_batches(
+    directory: str, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the full rows of a finished snapshot in browse order, with all or the named columns."""
-    for batch in read_batches(Snapshot.at(directory).headers, columns):
+    yield from read_batches(Snapshot.at(directory).headers, columns)
+
+
+def snapshot_rows(directory: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    for batch in snapshot_batches(directory, columns):
         yield from batch.to_pylist()
 
 

@@ -11,9 +11,16 @@ import sqlalchemy as sa
 
 from mqdlq.ledger import tables as t
 from mqdlq.ledger.database import Condition, Repository, Row, add, in_parts
-from mqdlq.ledger.messages import booking, has_departed, is_at, outcome_row
+from mqdlq.ledger.messages import (
+    OUTCOME_OF_LISTED,
+    booking,
+    has_departed,
+    is_at,
+    is_without,
+    outcome_row,
+)
 from mqdlq.ledger.runs import is_beside
-from mqdlq.model import GIVEN_ACTION, AttemptState
+from mqdlq.model import GIVEN_ACTION, AttemptState, Outcome
 
 COUNTED: Final = (AttemptState.FAILED, AttemptState.CONFIRMED)
 """The states of an attempt that count against a rule's RETRY."""
@@ -61,8 +68,13 @@ class Attempts(Repository):
         """Return a run's attempts in the order made."""
         return self._select(_LAST.run_id == run_id)
 
-    def in_browse_order(self, run_id: str) -> Iterator[tuple[int, t.Attempt]]:
-        """Yield browse_seq and attempt of a run in browse order, then in the order made."""
+    def in_browse_order(
+        self, run_id: str, without: Collection[Outcome] = ()
+    ) -> Iterator[tuple[int, t.Attempt]]:
+        """Yield browse_seq and attempt of a run in browse order, then in the order made.
+
+        Attempts on messages with an outcome in `without` are left out.
+        """
         own = t.run_messages.c
         is_own = (own.run_id == _LAST.run_id) & (own.message_id == _LAST.message_id)
         query = (
@@ -71,6 +83,8 @@ class Attempts(Repository):
             .where(_LAST.run_id == run_id)
             .order_by(own.browse_seq, _LAST.seq)
         )
+        if without:
+            query = query.outerjoin(t.outcomes, OUTCOME_OF_LISTED).where(is_without(without))
         with self._stream(query) as rows:
             for *values, browse_seq in rows:
                 yield browse_seq, t.Attempt(*values)

@@ -194,6 +194,22 @@ class Listed(NamedTuple):
 OUTCOME_OF_LISTED: Final = (t.outcomes.c.run_id == t.run_messages.c.run_id) & (
     t.outcomes.c.message_id == t.run_messages.c.message_id
 )
+
+
+def is_without(outcomes: Collection[Outcome]) -> Condition:
+    """Return the condition that a message, to which outcomes are joined, has none of these."""
+    return t.outcomes.c.outcome.is_(None) | t.outcomes.c.outcome.not_in(sorted(outcomes))
+
+
+def _of_runs(*more: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Return the query for the fields of `RunMessage`, and more columns."""
+    own, message = t.run_messages.c, t.messages.c
+    return sa.select(
+        *(message.message_id, own.browse_seq, message.message_key),
+        *(message.occurrence, message.residence, own.disposition, *more),
+    ).join_from(t.run_messages, t.messages)
+
+
 LISTED: Final = (
     sa.select(*t.run_messages.c["browse_seq", "message_id"], *columns_of(t.outcomes, t.OutcomeFact))
     .outerjoin_from(t.run_messages, t.outcomes, OUTCOME_OF_LISTED)
@@ -212,23 +228,38 @@ class Messages(Repository):
 
     def of_run(self, run_id: str) -> list[RunMessage]:
         """Return the messages of a run's plan in browse order."""
-        own, message = t.run_messages.c, t.messages.c
-        query = (
-            sa.select(
-                *(message.message_id, own.browse_seq, message.message_key),
-                *(message.occurrence, message.residence, own.disposition),
-            )
-            .join_from(t.run_messages, t.messages)
-            .where(own.run_id == run_id)
-            .order_by(own.browse_seq)
-        )
+        own = t.run_messages.c
+        query = _of_runs().where(own.run_id == run_id).order_by(own.browse_seq)
         with self._stream(query) as rows:
             return [RunMessage(*row) for row in rows]
 
-    def listed(self, run_id: str) -> Iterator[Listed]:
-        """Yield what a run has listed, in its plan or since, in browse order."""
-        with self._stream(LISTED.where(t.run_messages.c.run_id == run_id)) as rows:
+    def not_departed(self, run_id: str) -> Iterator[Sequence[Row]]:
+        """Yield, in parts and in browse order, the messages that a run has not booked as departed.
+
+        A row has the fields of `RunMessage`, and the `outcome`, None if there is none.
+        """
+        own = t.run_messages.c
+        query = _of_runs(t.outcomes.c.outcome).outerjoin(t.outcomes, OUTCOME_OF_LISTED)
+        query = query.where(own.run_id == run_id, is_without(DEPARTED)).order_by(own.browse_seq)
+        with self._stream(query) as rows:
+            yield from rows.partitions()
+
+    def listed(self, run_id: str, without: Collection[Outcome] = ()) -> Iterator[Listed]:
+        """Yield what a run has listed, in its plan or since, in browse order.
+
+        Messages with an outcome in `without` are left out.
+        """
+        query = LISTED.where(t.run_messages.c.run_id == run_id)
+        with self._stream(query.where(is_without(without)) if without else query) as rows:
             yield from (listed(*row) for row in rows)
+
+    def departed_keys(self, run_id: str, keys: Iterable[bytes], but: Collection[int]) -> set[bytes]:
+        """Return which of these keys messages have that a run booked as departed, but for some."""
+        booked = t.outcomes.c
+        query = sa.select(t.messages.c.message_key, booked.message_id).join(t.outcomes)
+        query = query.where(booked.run_id == run_id, booked.outcome.in_(sorted(DEPARTED)))
+        found = self._among(query, t.messages.c.message_key, keys)
+        return {key for key, message_id in found if message_id not in but}
 
     def ids(self, run: t.Run, keys: Collection[bytes]) -> dict[tuple[bytes, int], int]:
         """Return by key and occurrence the ids in the latest residence of at most 500 keys."""
@@ -277,10 +308,15 @@ class Messages(Repository):
     def departed_elsewhere(self, run_id: str, others: Sequence[int] = ()) -> dict[int, str]:
         """Return which of a run's messages another run has moved: id to that run's id.
 
-        The proof is that run's booking, or a unit of work that is known to have moved the message.
+        Those that the run itself has booked as departed are left out. The proof is the other run's
+        booking, or a unit of work that is known to have moved the message.
         `others` are further messages to look for, which the run does not list.
         """
-        own = sa.select(t.run_messages.c.message_id).where(t.run_messages.c.run_id == run_id)
+        own = (
+            sa.select(t.run_messages.c.message_id)
+            .outerjoin(t.outcomes, OUTCOME_OF_LISTED)
+            .where(t.run_messages.c.run_id == run_id, is_without(DEPARTED))
+        )
         chosen: list[Any] = [own, *in_parts(others)]
         found: dict[int, str] = {}
         for some in chosen:

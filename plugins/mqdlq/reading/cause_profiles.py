@@ -5,23 +5,29 @@ The messages are read once, without Spark, and at most `MOST_MESSAGES` of them.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+
 from mqdlq import lake
-from mqdlq.causes import COLUMNS, MOST_NAMES, Cause, cause_of_row
+from mqdlq.causes import CAUSE_COLUMNS, COLUMNS, MOST_NAMES, Cause, cause_of_row
+from mqdlq.evaluation.decisions import Decisions, columns_needed, distinct
+from mqdlq.evaluation.value_masks import Numbers, encoded
 from mqdlq.lake.row_search import is_one_of, search_rows
+from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
 from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Outcome, Trait
-from mqdlq.plan import steps_for
 from mqdlq.reading.run_messages import ROW_COLUMNS, MessageFacts, facts_of
-from mqdlq.rules import check, with_nuls_as_blanks
+from mqdlq.rules import RulesTable, check
 
 MOST_MESSAGES: Final = 50_000
 """The most messages that are read while someone waits for a page."""
@@ -32,40 +38,104 @@ SAMPLES: Final = 10
 NO_RULE: Final = 0
 """Stands for an ordinal where no rule matches, or none decided."""
 
+_NAMES: Final = ("put_appl_name", "dlh_dest_q_name", "user_identifier", "format", "dlh_format")
 
-@dataclass(slots=True)
+_Ending = tuple[Outcome | None, int, bool]
+"""An outcome, the rule that decided, and whether only a dry run is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Messages in columns, those of a cause next to each other, in the order of the snapshot.
+
+    `places` has the rows of `table` in this order. The others are in it: of a column, its values
+    and the number of each message's value; the first rule; and the number of its ending.
+    """
+
+    table: pa.Table
+    places: Numbers
+    names: Mapping[str, tuple[Sequence[str], Numbers]]
+    first_rules: Numbers
+    endings: tuple[Sequence[_Ending], Numbers]
+    now: datetime
+
+
 class CauseProfile:
     """The messages of one cause in a snapshot that are still on the queue, as far as known.
 
     `gone` counts by run the messages that later runs moved, or found gone; they are in no other
-    number.
-    `handled_by` counts by the ordinal of the first rule that matches, `endings` by the ordinal of
-    the rule that decided and the outcome, which is None for a message without one; `NO_RULE` stands
-    for no rule. The names are those of the messages, at most `MOST_NAMES` different ones of each
-    kind. The times are when messages were dead-lettered, or put. `samples` are the first messages,
-    each with its outcome.
-
-    `expiries` counts the messages by when they expire, from the time of the question: `expired`
-    ones have passed their time already; `hour`, `night` (until 6:00 UTC) and `day` count from now,
-    each with the messages of the shorter ones; `later` expire after a day, `never` do not.
+    number. All else is counted when it is asked for: a snapshot has thousands of causes, and a page
+    shows a few.
     """
 
-    cause: Cause
-    messages: int = 0
-    applications: Counter[str] = field(default_factory=Counter)
-    destinations: Counter[str] = field(default_factory=Counter)
-    users: Counter[str] = field(default_factory=Counter)
-    formats: Counter[str] = field(default_factory=Counter)
-    handled_by: Counter[int] = field(default_factory=Counter)
-    endings: Counter[tuple[int, Outcome | None]] = field(default_factory=Counter)
-    needs_attention: int = 0
-    expiries: Counter[str] = field(default_factory=Counter)
-    oldest: datetime | None = None
-    newest: datetime | None = None
-    samples: list[tuple[MessageFacts, Outcome | None]] = field(default_factory=list)
-    gone: Counter[str] = field(default_factory=Counter)
+    def __init__(
+        self,
+        cause: Cause,
+        rows: _Rows | None = None,
+        own: slice = slice(0, 0),
+        gone: Counter[str] | None = None,
+    ) -> None:
+        self.cause, self._rows, self._own = cause, rows, own
+        self.gone: Counter[str] = Counter() if gone is None else gone
+        self.messages: int = own.stop - own.start
+
+    def _names(self, column: str) -> Counter[str]:
+        """Count the names in a column, at most `MOST_NAMES` different ones."""
+        found: Counter[str] = Counter()
+        if self._rows is not None:
+            values, numbers = self._rows.names[column]
+            for number in numbers[self._own].tolist():
+                if (name := values[number]) in found or len(found) < MOST_NAMES:
+                    found[name] += 1
+        return found
+
+    @cached_property
+    def applications(self) -> Counter[str]:
+        return self._names("put_appl_name")
+
+    @cached_property
+    def destinations(self) -> Counter[str]:
+        return self._names("dlh_dest_q_name")
+
+    @cached_property
+    def users(self) -> Counter[str]:
+        return self._names("user_identifier")
+
+    @cached_property
+    def formats(self) -> Counter[str]:
+        # Without an MQDLH, the format of the data is that of the MQMD.
+        return self._names("dlh_format" if self.cause.is_of_dead_letters else "format")
+
+    @cached_property
+    def handled_by(self) -> Counter[int]:
+        """The messages by the ordinal of the first rule that matches, `NO_RULE` for none."""
+        return (
+            Counter() if self._rows is None else Counter(self._rows.first_rules[self._own].tolist())
+        )
 
     @property
+    def unmatched(self) -> int:
+        return self.handled_by[NO_RULE]
+
+    @cached_property
+    def _endings(self) -> Counter[_Ending]:
+        if self._rows is None:
+            return Counter()
+        known, numbers = self._rows.endings
+        return Counter(known[number] for number in numbers[self._own].tolist())
+
+    @cached_property
+    def endings(self) -> Counter[tuple[int, Outcome | None]]:
+        """The messages by the rule that decided, `NO_RULE` for none, and the outcome.
+
+        It is None for a message without an outcome.
+        """
+        found: Counter[tuple[int, Outcome | None]] = Counter()
+        for (outcome, rule, _), messages in self._endings.items():
+            found[rule, outcome] += messages
+        return found
+
+    @cached_property
     def outcomes(self) -> Counter[Outcome]:
         found: Counter[Outcome] = Counter()
         for (_, outcome), messages in self.endings.items():
@@ -73,22 +143,79 @@ class CauseProfile:
                 found[outcome] += messages
         return found
 
+    @cached_property
+    def needs_attention(self) -> int:
+        return sum(
+            messages
+            for (outcome, _, is_dry), messages in self._endings.items()
+            if outcome is not None and Trait.NEEDS_ATTENTION in outcome.traits and not is_dry
+        )
+
+    def _of_rows(self, *columns: str, at_most: int | None = None) -> list[dict[str, Any]]:
+        if self._rows is None:
+            return []
+        places = pa.array(self._rows.places[self._own][:at_most])
+        found: list[dict[str, Any]] = self._rows.table.select(columns).take(places).to_pylist()
+        return found
+
+    @cached_property
+    def expiries(self) -> Counter[str]:
+        """The messages by when they expire, from the time of the question.
+
+        `expired` ones have passed their time already; `hour`, `night` (until 6:00 UTC) and `day`
+        count from now, each with the messages of the shorter ones; `later` expire after a day,
+        `never` do not.
+        """
+        found: Counter[str] = Counter()
+        if self._rows is not None:
+            now = self._rows.now
+            ends = {"hour": now + timedelta(hours=1), "day": now + timedelta(days=1)}
+            ends["night"] = end_of_night(now)
+            for row in self._of_rows("expires_at"):
+                found.update(_expiry(row["expires_at"], now, ends))
+        return found
+
+    @cached_property
+    def _times(self) -> list[datetime]:
+        rows = self._of_rows("dead_lettered_at", "put_at")
+        found = (row["dead_lettered_at"] or row["put_at"] for row in rows)
+        return [at for at in found if at is not None]
+
     @property
-    def unmatched(self) -> int:
-        return self.handled_by[NO_RULE]
+    def oldest(self) -> datetime | None:
+        """When the first message was dead-lettered, or put."""
+        return min(self._times, default=None)
+
+    @property
+    def newest(self) -> datetime | None:
+        return max(self._times, default=None)
+
+    @property
+    def samples(self) -> list[tuple[MessageFacts, Outcome | None]]:
+        """The first messages, each with its outcome."""
+        rows = self._of_rows(*ROW_COLUMNS, at_most=SAMPLES)
+        if self._rows is None:
+            return []
+        known, numbers = self._rows.endings
+        ends = numbers[self._own].tolist()
+        return [
+            (MessageFacts(**facts_of(row)), known[number][0])
+            for row, number in zip(rows, ends, strict=False)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotProfile:
     """The causes of a snapshot by `cause_id`; `read` of its `messages` messages are in them.
 
-    `since` says what later runs did.
+    `since` says what later runs did, `gone` is that of all causes.
     """
 
     causes: Mapping[str, CauseProfile]
     read: int
     messages: int
     since: SinceSnapshot = field(default_factory=SinceSnapshot)
+    gone: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_partial(self) -> bool:
@@ -110,26 +237,54 @@ def profile_causes(
     that was pruned or is damaged.
     """
     since = ledger.later.of_run(run.run_id) if since is None else since
-    profiler, later = _Profiler(run, now), since.reader()
-    read = 0
-    outcomes = _outcomes(run, taken, ledger, most)
-    for row in islice(lake.whole_rows(taken.location, profiler.columns), most):
-        newer = later.take(row["message_key"])
-        ending = outcomes.get(row["browse_seq"], (None, NO_RULE, False))
-        if newer is None:
-            profiler.add(row, ending)
-        elif newer.has_departed:
-            profiler.leave_out(row, newer.run_id)
-        else:
-            profiler.add(row, (newer.outcome, ending[1], False))
-        read += 1
-    if read < taken.messages and (rest := later.departed_rest):
+    table, later = (
+        check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table,
+        since.reader(),
+    )
+    columns = sorted({*ROW_COLUMNS, *(columns_needed(table) if table else ())})
+    rows = _read_rows(taken.location, columns, most)
+    endings, ended = _endings(run, taken, rows, ledger, most)
+    causes, of_cause = _causes_of(rows)
+    gone: dict[str, Counter[str]] = defaultdict(Counter)
+    stays = np.ones(len(rows), bool)
+    for place, key in enumerate(rows.column("message_key").to_pylist() if since.by_key else ()):
+        if (newer := later.take(key)) is not None:
+            if newer.has_departed:
+                stays[place] = False
+                gone[causes[of_cause[place]].cause_id][newer.run_id] += 1
+            else:
+                end = newer.outcome, endings[ended[place]][1], False
+                endings.append(end)
+                ended[place] = len(endings) - 1
+    if len(rows) < taken.messages and (rest := later.departed_rest):
         wanted = [is_one_of(sorted((key,) for key in rest), "message_key")]
-        columns = sorted({*COLUMNS, "message_key"})
-        for _, row in search_rows({taken.location: taken.messages}, wanted, columns):
+        read = sorted({*COLUMNS, "message_key"})
+        for _, row in search_rows({taken.location: taken.messages}, wanted, read):
             if runs := rest.get(row["message_key"]):
-                profiler.leave_out(row, runs.pop().run_id)
-    return SnapshotProfile(profiler.causes, read, taken.messages, since)
+                cause = cause_of_row(row)
+                gone[cause.cause_id][runs.pop().run_id] += 1
+                if cause not in causes:
+                    causes.append(cause)
+    order = np.argsort(of_cause, kind="stable")
+    order = order[stays[order]]
+    starts = np.searchsorted(of_cause[order], np.arange(len(causes) + 1)).tolist()
+    held = _Rows(
+        rows.select(ROW_COLUMNS),
+        order,
+        {name: _numbered(rows.column(name), order) for name in _NAMES},
+        _first_rules(table, rows, nul_as_blank=run.nul_as_blank)[order],
+        (endings, ended[order]),
+        now,
+    )
+    profiles = {
+        cause.cause_id: CauseProfile(
+            cause, held, slice(*starts[number : number + 2]), gone.get(cause.cause_id)
+        )
+        for number, cause in enumerate(causes)
+    }
+    return SnapshotProfile(
+        profiles, len(rows), taken.messages, since, sum(gone.values(), Counter())
+    )
 
 
 def end_of_night(now: datetime) -> datetime:
@@ -138,88 +293,82 @@ def end_of_night(now: datetime) -> datetime:
     return morning if morning > now else morning + timedelta(days=1)
 
 
-_Ending = tuple[Outcome | None, int, bool]
-"""An outcome, the rule that decided, and whether only a dry run is the reason."""
+def _expiry(at: datetime | None, now: datetime, ends: Mapping[str, datetime]) -> tuple[str, ...]:
+    if at is None:
+        return ("never",)
+    if at <= now:
+        return ("expired",)
+    return tuple(name for name, end in ends.items() if at <= end) or ("later",)
 
 
-class _Profiler:
-    """Adds the rows of a snapshot to the profiles of their causes."""
-
-    def __init__(self, run: Run, now: datetime) -> None:
-        self.causes: dict[str, CauseProfile] = {}
-        self._table = check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table
-        self._nul_as_blank = run.nul_as_blank
-        self._first_rules: dict[tuple[Any, ...], int] = {}
-        self.columns = sorted({*ROW_COLUMNS, *(self._table.columns if self._table else ())})
-        self._now = now
-        within = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
-        self._ends = {name: now + span for name, span in within.items()}
-        self._ends["night"] = end_of_night(now)
-
-    def leave_out(self, row: Mapping[str, Any], run_id: str) -> None:
-        self._profile_of(row).gone[run_id] += 1
-
-    def add(self, row: Mapping[str, Any], ending: _Ending) -> None:
-        profile = self._profile_of(row)
-        profile.messages += 1
-        _count(profile.applications, row["put_appl_name"])
-        _count(profile.destinations, row["dlh_dest_q_name"])
-        _count(profile.users, row["user_identifier"])
-        # Without an MQDLH, the format of the data is that of the MQMD.
-        is_dead_letter = profile.cause.is_of_dead_letters
-        _count(profile.formats, row["dlh_format" if is_dead_letter else "format"])
-        profile.handled_by[self._first_rule(row)] += 1
-        outcome, rule, is_dry = ending
-        profile.endings[rule, outcome] += 1
-        if outcome is not None and Trait.NEEDS_ATTENTION in outcome.traits and not is_dry:
-            profile.needs_attention += 1
-        profile.expiries.update(self._expiry(row["expires_at"]))
-        since = row["dead_lettered_at"] or row["put_at"]
-        if since is not None:
-            profile.oldest = min(profile.oldest or since, since)
-            profile.newest = max(profile.newest or since, since)
-        if len(profile.samples) < SAMPLES:
-            profile.samples.append((MessageFacts(**facts_of(row)), outcome))
-
-    def _profile_of(self, row: Mapping[str, Any]) -> CauseProfile:
-        cause = cause_of_row(row)
-        profile = self.causes.get(cause.cause_id)
-        if profile is None:
-            profile = self.causes[cause.cause_id] = CauseProfile(cause)
-        return profile
-
-    def _first_rule(self, row: Mapping[str, Any]) -> int:
-        """Return the first rule that matches a row; equal values are matched once."""
-        if self._table is None or not self._table.acts_on(row["class"]):
-            return NO_RULE
-        key = self._table.key_of(row)
-        if key not in self._first_rules:
-            values = with_nuls_as_blanks(row) if self._nul_as_blank else row
-            steps = steps_for(self._table, values)
-            self._first_rules[key] = steps[0].rule if steps else NO_RULE
-        return self._first_rules[key]
-
-    def _expiry(self, at: datetime | None) -> tuple[str, ...]:
-        if at is None:
-            return ("never",)
-        if at <= self._now:
-            return ("expired",)
-        return tuple(name for name, end in self._ends.items() if at <= end) or ("later",)
+def _read_rows(location: str, columns: Sequence[str], most: int) -> pa.RecordBatch:
+    """Return the first rows of a snapshot, those of settled messages last."""
+    schema = pa.schema([HEADERS.field(name) for name in columns])
+    batches, read = [], 0
+    for batch in lake.snapshot_batches(location, columns):
+        batches.append(batch.slice(0, most - read))
+        read += len(batches[-1])
+        if read == most:
+            break
+    settled = list(islice(lake.full_rows_of_settled(location, columns), most - read))
+    batches.append(pa.RecordBatch.from_pylist(settled, schema=schema))
+    return pa.concat_batches([batch.cast(schema) for batch in batches])
 
 
-def _outcomes(run: Run, taken: TakenSnapshot, ledger: Ledger, most: int) -> dict[int, _Ending]:
-    """Return how the messages ended, by browse_seq; settled ones keep an earlier run's outcome."""
-    found: dict[int, _Ending] = {}
-    batches = lake.settled_rows(taken.location, ("browse_seq", "outcome", "rule"))
-    for row in islice((row for batch in batches for row in batch.to_pylist()), most):
-        found[row["browse_seq"]] = (Outcome(row["outcome"]), row["rule"], False)
-    for listed in islice(ledger.messages.listed(run.run_id), most):
-        if (fact := listed.outcome) is not None:
-            found[listed.browse_seq] = (fact.outcome, fact.rule, fact.is_only_dry_run)
-    return found
+def _causes_of(rows: pa.RecordBatch) -> tuple[list[Cause], Numbers]:
+    """Return the causes of rows, and the number of each row's cause."""
+    kinds = [encoded(rows.column(name)) for name in CAUSE_COLUMNS]
+    which, some = distinct(len(rows), kinds)
+    known: dict[Cause, int] = {}
+    numbers = np.empty(len(some), np.int64)
+    examples = rows.select(CAUSE_COLUMNS).take(pa.array(some)).to_pylist()
+    first = np.full(len(some), len(rows))
+    np.minimum.at(first, which, np.arange(len(rows)))
+    for at in np.argsort(first).tolist():
+        numbers[at] = known.setdefault(cause_of_row(examples[at]), len(known))
+    return [*known], numbers[which]
 
 
-def _count(names: Counter[str], name: str | None) -> None:
-    known = name or ""
-    if known in names or len(names) < MOST_NAMES:
-        names[known] += 1
+def _numbered(column: pa.Array, order: Numbers) -> tuple[Sequence[str], Numbers]:
+    values, numbers = encoded(column)
+    return [value or "" for value in values.to_pylist()], numbers[order]
+
+
+def _first_rules(table: RulesTable | None, rows: pa.RecordBatch, *, nul_as_blank: bool) -> Numbers:
+    """Return the ordinal of the first rule that matches each row; equal rows are matched once."""
+    if table is None:
+        return np.full(len(rows), NO_RULE)
+    decisions = Decisions(table, nul_as_blank=nul_as_blank)
+    numbers = decisions.numbers(rows)
+    steps = map(decisions.treatments.steps, range(len(decisions.treatments)))
+    firsts = np.array([one[0].rule if one else NO_RULE for one in steps])
+    return firsts[numbers]
+
+
+def _endings(
+    run: Run, taken: TakenSnapshot, rows: pa.RecordBatch, ledger: Ledger, most: int
+) -> tuple[list[_Ending], Numbers]:
+    """Return how messages ended, and the number of that for each row.
+
+    Settled messages keep an earlier run's outcome.
+    """
+    endings: list[_Ending] = [(None, NO_RULE, False)]
+    wanted = rows.column("browse_seq").to_numpy()
+    found = np.zeros(len(wanted), np.int64)
+    places, kinds = [], dict[_Ending, int]()
+    for batch in lake.settled_rows(taken.location, ("browse_seq", "outcome", "rule")):
+        for row in batch.to_pylist():
+            end = Outcome(row["outcome"]), row["rule"], False
+            places.append((row["browse_seq"], kinds.setdefault(end, len(kinds))))
+    booked = ledger.run_messages.endings(run.run_id, at_most=most)
+    facts = [(fact.outcome, fact.rule, fact.is_only_dry_run) for fact in booked.facts]
+    settled = np.array(places, np.int64).reshape(-1, 2)
+    for seqs, numbers, ends in (
+        (settled[:, 0], settled[:, 1], [*kinds]),
+        (np.array(booked.browse_seqs, np.int64), np.array(booked.numbers), facts),
+    ):
+        at = np.searchsorted(seqs, wanted)
+        is_known = np.append(seqs, -1)[at] == wanted
+        found[is_known] = numbers[at[is_known]] + len(endings)
+        endings += ends
+    return endings, found

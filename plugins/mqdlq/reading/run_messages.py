@@ -16,6 +16,8 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +28,12 @@ from mqdlq.errors import LakeError
 from mqdlq.lake.row_search import is_one_of, is_within, places_of_rows, search_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader, Listed
-from mqdlq.ledger.reading.run_messages import OutcomeFilter, RunCounts
+from mqdlq.ledger.reading.run_messages import (
+    HANDLED,
+    Endings,
+    OutcomeFilter,
+    RunCounts,
+)
 from mqdlq.ledger.tables import Attempt, Decision, Ending, OutcomeFact, Run
 from mqdlq.model import AttemptState, MessageClass, Outcome, QueueKind, Trait
 from mqdlq.reading.filters import Presence, RowFilter, RunMessageFilter, conditions_of
@@ -277,13 +284,24 @@ class UnreadableError(LakeError):
         self.is_of_settled = what == _SETTLED_UNREADABLE
 
 
+TakeHandled = Callable[[pa.RecordBatch, npt.NDArray[np.int32]], None]
+"""Takes rows of a snapshot, each with the number of its ending; -1 if the run did not handle it."""
+
 _Vanished = dict[int, tuple[OutcomeFact | None, tuple[Attempt, ...]]]
 
 
 def messages_of(
-    sources: Sources, ledger: Ledger, *, in_lake: bool = True, settled: bool = True
+    sources: Sources,
+    ledger: Ledger,
+    *,
+    in_lake: bool = True,
+    settled: bool = True,
+    handled: Endings | None = None,
+    take: TakeHandled | None = None,
 ) -> Iterator[Message]:
     """Yield the messages of a run in browse order, then the settled messages in any order.
+
+    The `handled` ones are not yielded, if there may be many: `take` gets them in columns.
 
     For a run for named messages, only these are yielded. Without `in_lake` messages, and without
     `settled` the settled ones, are read from the ledger only. Raises UnreadableError if the lake
@@ -297,13 +315,14 @@ def messages_of(
     rows: Iterator[dict[str, Any]] = iter(())
     has_settled = False
     if snapshot is not None and manifest is not None:
-        own = partial(lake.snapshot_rows, snapshot.location, ROW_COLUMNS)
+        own = partial(_own_rows, snapshot.location, handled, take)
         rows = _readable(SNAPSHOT_UNREADABLE, own)
         has_settled = settled and not named and manifest.settled > 0
     vanished: _Vanished = {}
     same: dict[OutcomeFact | None, OutcomeFact | None] = {}
-    attempts = BrowseOrderReader(ledger.attempts.in_browse_order(run.run_id))
-    for browse_seq, row, listed in _side_by_side(rows, ledger.messages.listed(run.run_id)):
+    without = HANDLED if handled else ()
+    attempts = BrowseOrderReader(ledger.attempts.in_browse_order(run.run_id, without))
+    for browse_seq, row, listed in _side_by_side(rows, ledger.messages.listed(run.run_id, without)):
         if row and listed is None and named and row["message_key"] not in named:
             continue
         fact, message_id = (listed.outcome, listed.message_id) if listed else (None, 0)
@@ -319,6 +338,27 @@ def messages_of(
         yield from _settled(sources, snapshot.location, snapshot.taken_at, vanished)
     for browse_seq, (fact, tried) in sorted(vanished.items()):
         yield _message(sources, browse_seq, None, fact, tried)
+
+
+def _own_rows(
+    location: str, handled: Endings | None, take: TakeHandled | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the full rows of a snapshot, without those of messages that a run handled."""
+    places = np.array(handled.browse_seqs if handled else (), np.int64)
+    numbers = np.array([*(handled.numbers if handled else ()), -1], np.int32)
+    before = -1
+    for batch in lake.snapshot_batches(location, ROW_COLUMNS):
+        found, others = batch.column("browse_seq").to_numpy(), batch
+        if handled and take is not None and len(found):
+            follows = np.diff(found, prepend=before) > 0
+            if not follows.all():
+                wrong = int(np.argmin(follows))
+                raise _out_of_order(int(found[wrong]), int(found[wrong - 1]) if wrong else before)
+            before, at = int(found[-1]), np.searchsorted(places, found)
+            is_handled = np.append(places, -1)[at] == found
+            take(batch, np.where(is_handled, numbers[at], np.int32(-1)))
+            others = batch.filter(pa.array(~is_handled))
+        yield from others.to_pylist()
 
 
 def _message(
@@ -405,13 +445,17 @@ def _side_by_side(
         at_one = one.browse_seq if one is not None else None
         browse_seq = min(at for at in (at_row, at_one) if at is not None)
         if browse_seq <= before:
-            error = ValueError(f"message {browse_seq} comes after message {before}")
-            raise UnreadableError(SNAPSHOT_UNREADABLE, error)
+            raise _out_of_order(browse_seq, before)
         before = browse_seq
         has_row, is_listed = at_row == browse_seq, at_one == browse_seq
         yield browse_seq, row if has_row else None, one if is_listed else None
         row = next(rows, None) if has_row else row
         one = next(listed, None) if is_listed else one
+
+
+def _out_of_order(browse_seq: int, before: int) -> UnreadableError:
+    error = ValueError(f"message {browse_seq} comes after message {before}")
+    return UnreadableError(SNAPSHOT_UNREADABLE, error)
 
 
 # The messages of a run that a filter selects: ledger and lake, one page at a time.

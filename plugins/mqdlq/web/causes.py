@@ -79,8 +79,7 @@ class QueueState:
 
     @property
     def gone(self) -> list[SettledSince]:
-        number: Counter[str] = sum((c.gone for c in self.profile.causes.values()), Counter())
-        return self.gone_by(number)
+        return self.gone_by(self.profile.gone)
 
     def gone_by(self, number: Mapping[str, int]) -> list[SettledSince]:
         """Return these later runs, each with a number of messages, newest first."""
@@ -148,7 +147,7 @@ def _profile(
     return profile_causes(run, taken, now, ledger=ledger, since=since, most=MOST_MESSAGES)
 
 
-_profile_of_minute: Final = lru_cache(maxsize=16)(_profile)
+_profile_of_minute: Final = lru_cache(maxsize=8)(_profile)
 """The profile of a finished run: once in a minute, and when later runs acted."""
 
 
@@ -164,14 +163,19 @@ _SPOKEN: Final = 8
 class CauseRow:
     """A cause in the list; `share` is that of its messages in all of the queue.
 
-    `trend` are bars, and the last numbers in words. `profile` describes the messages of the newest
+    `runs` are the compared runs of the queue. `profile` describes the messages of the newest
     snapshot that the page has read, which may be fewer.
     """
 
     history: CauseHistory
     share: float
-    trend: tuple[list[Bar], str]
+    runs: CausesOverTime
     profile: CauseProfile
+
+    @property
+    def trend(self) -> tuple[list[Bar], str]:
+        """Bars, and the last numbers in words."""
+        return _trend(self.history, self.runs)
 
     @property
     def cause(self) -> Cause:
@@ -206,7 +210,7 @@ def read_rows(state: QueueState, ledger: Ledger) -> Iterator[CauseRow]:
     total = sum(_left_of(*pair) for pair in found)
     for history, profile in found:
         share = _left_of(history, profile) / total if total else 0.0
-        yield CauseRow(history, share, _trend(history, over_time), profile)
+        yield CauseRow(history, share, over_time, profile)
 
 
 def find_row(cause_id: str, state: QueueState, ledger: Ledger) -> CauseRow:
@@ -284,13 +288,16 @@ class CauseFilters(Period):
 
     def has(self, row: CauseRow) -> bool:
         cause, profile, history = row.cause, row.profile, row.history
-        queues = (cause.dest_q_name or "", *profile.destinations)
+
+        def queues() -> tuple[str, ...]:
+            return cause.dest_q_name or "", *profile.destinations
+
         return (
             self.kind in ("", cause.kind.value)
             and self.reason in (None, cause.reason)
-            and _has(queues, self.dest_q_name)
+            and (not self.dest_q_name or _has(queues(), self.dest_q_name))
             and _has([cause.dest_q_mgr_name], self.dest_q_mgr_name)
-            and _has(profile.applications, self.application)
+            and (not self.application or _has(profile.applications, self.application))
             and not (self.since and history.last_seen < self.since)
             and not (self.until and history.first_seen >= self.until)
             and (self.only != "new" or history.state is CauseState.NEW)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -14,7 +15,7 @@ from mqdlq.ledger import tables as t
 from mqdlq.ledger.database import Condition, Repository, columns_of, in_parts
 from mqdlq.ledger.messages import LISTED, OUTCOME_OF_LISTED, Listed, is_only_dry_run, listed
 from mqdlq.ledger.reading.message_facts import begins
-from mqdlq.model import AttemptState, Outcome
+from mqdlq.model import AttemptState, Outcome, Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,22 @@ class RunCounts:
         return self.listed - self.booked.total()
 
 
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """How messages of a run ended: their browse_seqs in order, and for each one of the `facts`.
+
+    `numbers` are positions in them. A fact is of many messages, and has no message's id.
+    """
+
+    browse_seqs: array[int]
+    numbers: array[int]
+    facts: Sequence[t.OutcomeFact]
+
+
+HANDLED: Final = Outcome.having(Trait.SUCCEEDED)
+"""The outcomes of messages that a report only counts."""
+
+
 class RunMessages(Repository):
     """The messages of one run: counted, selected, and described some at a time."""
 
@@ -95,6 +112,34 @@ class RunMessages(Repository):
         known = Counter(self._map(corrected.group_by(t.outcomes.c.outcome)))
         planned = self._count(sa.select(number).where(t.run_messages.c.run_id == run_id))
         return RunCounts(booked, dry, known, planned, max(moments, default=None))
+
+    def endings(
+        self, run_id: str, outcomes: Collection[Outcome] = (), at_most: int | None = None
+    ) -> Endings:
+        """Return how the first messages of a run ended, by default of all with any outcome."""
+        places, numbers = array("q"), array("i")
+        known: dict[tuple[Any, ...], int] = {}
+        what = [
+            column
+            for column in columns_of(t.outcomes, t.OutcomeFact)
+            if column.name != "message_id"
+        ]
+        is_meant = (
+            t.outcomes.c.outcome.in_(sorted(outcomes))
+            if outcomes
+            else t.outcomes.c.outcome.is_not(None)
+        )
+        query = LISTED.with_only_columns(t.run_messages.c.browse_seq, *what)
+        query = query.where(t.run_messages.c.run_id == run_id, is_meant).limit(at_most)
+        with self._stream(query) as rows:
+            for part in rows.partitions():
+                found, *ends = zip(*part, strict=True)
+                places.extend(found)
+                numbers.extend(
+                    [known.setdefault(one, len(known)) for one in zip(*ends, strict=True)]
+                )
+        facts = [t.OutcomeFact(*one[:-2], 0, *one[-2:]) for one in known]
+        return Endings(places, numbers, facts)
 
     def unbooked(self, run_id: str) -> array[int]:
         return self.select(run_id, OutcomeFilter(is_unbooked=True))

@@ -444,7 +444,7 @@ def _attempts_of(marker: Marker, run: Run, execution: Execution) -> Iterator[Att
     work = load_work_list(run, execution.ledger, execution.lake_root)
     items = {
         item.message.browse_seq: item
-        for item in work.items
+        for item in work.glance()
         if item.outcome in {None, Outcome.UNKNOWN}
     }
     for number, first, last, *target in marker.moved:

@@ -47,9 +47,10 @@ def archive_messages(
     not allow them, that is recorded, and the message is neither archived nor moved.
     """
     run, ledger, room = execution.run, execution.ledger, controls.room
+    may_need = any(needs_copy(step, run) for step in work.steps)
     due = {
         item.message.message_id
-        for item in work.items
+        for item in (work.glance() if may_need else ())
         if (step := item.due_step) and needs_copy(step, run) and item.hold is None
         if room is None or not controls.is_held_to_the_end(item)
     }

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
 
 from mqdlq import lake
 from mqdlq.causes import CAUSE_COLUMNS, cause_of_row
+from mqdlq.controls.key_index import KEY_LENGTH, KeyIndex
 from mqdlq.controls.repair.changes import find_all_changes
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.errors import ExecutionError
 from mqdlq.ledger import Ledger
+from mqdlq.ledger.messages import RunMessage
 from mqdlq.ledger.tables import AcceptedPlan, Attempt, OutcomeFact, Run
-from mqdlq.model import Action, AttemptState, Outcome, PlannedMessage, Step
-from mqdlq.plan import plan_hash
+from mqdlq.model import Action, AttemptState, Disposition, Outcome, Step
 from mqdlq.reasons import Reason, Why
 from mqdlq.resources import Execution
 from mqdlq.rules import treatment_changes
@@ -131,67 +136,109 @@ def _count_by_rule(
     return (replace(left[0], tries=left[0].tries + attempts_made), *left[1:])
 
 
+class _Messages:
+    """The messages of a run that are not booked as departed, in columns, in browse order."""
+
+    def __init__(self, run_id: str, ledger: Ledger) -> None:
+        self.keys, self.ids, self.browse_seqs = bytearray(), array("q"), array("q")
+        self._places = array("i"), array("i")
+        self._codes = bytearray(), bytearray()
+        for rows in ledger.messages.not_departed(run_id):
+            ids, seqs, keys, occurrences, residences, dispositions, outcomes = zip(
+                *rows, strict=True
+            )
+            self.keys += b"".join(keys)
+            self.ids.extend(ids)
+            self.browse_seqs.extend(seqs)
+            self._places[0].extend(occurrences)
+            self._places[1].extend(residences)
+            self._codes[0].extend(map(_DISPOSITIONS.index, dispositions))
+            self._codes[1].extend(map(_OUTCOMES.index, outcomes))
+
+    def at(self, place: int) -> tuple[RunMessage, Outcome | None]:
+        key = bytes(self.keys[place * KEY_LENGTH : (place + 1) * KEY_LENGTH])
+        twin = self._places[0][place], self._places[1][place]
+        disposition = _DISPOSITIONS[self._codes[0][place]]
+        message = RunMessage(self.ids[place], self.browse_seqs[place], key, *twin, disposition)
+        return message, _OUTCOMES[self._codes[1][place]]
+
+    def places(self, ids: Collection[int]) -> list[int]:
+        return [place for place, one in enumerate(self.ids) if one in ids] if ids else []
+
+
+_DISPOSITIONS: Final = [*Disposition]
+_OUTCOMES: Final = [*Outcome, None]
+
+
 def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
     """Build the work list of a run from its plan, messages, attempts and outcomes.
 
     Raises ExecutionError if the plan in the lake is not the accepted one.
     """
-    plan = ledger.plans.of_run(run.run_id)
-    if plan is None:
-        return WorkList([])
-    steps = _load_accepted_steps(plan.plan_id, plan.plan_hash, lake_root)
+    plan, messages = ledger.plans.of_run(run.run_id), _Messages(run.run_id, ledger)
+    if plan is None or not messages.ids:
+        return WorkList(KeyIndex(b""), _no_item)
+    treatments, numbers = _load_accepted_steps(plan, messages.browse_seqs, lake_root)
     attempts = ledger.attempts.made(run)
     by_rule = ledger.attempts.made_by_rule(run) if treatment_changes(run.rules_text) else {}
-    listed = ledger.messages.listed(run.run_id)
-    outcomes = {one.message_id: one.outcome.outcome for one in listed if one.outcome}
     unknown = ledger.attempts.in_states(run.queue_manager, AttemptState.UNKNOWN)
     in_doubt = {attempt.message_id for attempt in unknown}
     elsewhere = ledger.messages.departed_elsewhere(run.run_id)
     truncated, causes = _read_snapshot(run, ledger)
-    changes = find_all_changes(run, steps, ledger)
-    items = []
-    for message in ledger.messages.of_run(run.run_id):
-        message_id, seq = message.message_id, message.browse_seq
-        made, last = attempts.get(message_id, (0, None))
-        planned = steps.get(seq, ())
+    of_message = (treatments[number] for number in numbers) if run.repair else ()
+    planned_steps = dict(zip(messages.browse_seqs, of_message, strict=False))
+    changes = find_all_changes(run, planned_steps, ledger)
+
+    def make_item(place: int) -> WorkItem:
+        message, outcome = messages.at(place)
+        made, last = attempts.get(message.message_id, (0, None))
+        planned = treatments[numbers[place]]
         item = WorkItem(
             message,
-            _count_by_rule(planned, made, by_rule.get(message_id, {})),
+            _count_by_rule(planned, made, by_rule.get(message.message_id, {})),
             made,
-            outcomes.get(message_id),
+            outcome,
             last,
-            is_in_doubt=message_id in in_doubt,
-            was_moved_elsewhere=message_id in elsewhere,
-            cause_id=causes.get(seq, ""),
-            changes=changes.get(message_id),
+            is_in_doubt=message.message_id in in_doubt,
+            cause_id=causes.get(message.browse_seq, ""),
+            changes=changes.get(message.message_id),
             planned=planned,
         )
-        item.withheld_reason = _find_reason_to_withhold(item, run, truncated=seq in truncated)
-        items.append(item)
-    return WorkList(items)
+        is_truncated = message.browse_seq in truncated
+        item.withheld_reason = _find_reason_to_withhold(item, run, truncated=is_truncated)
+        return item
+
+    return WorkList(
+        KeyIndex(messages.keys, last=messages.places(in_doubt)),
+        make_item,
+        {step for steps in treatments for step in steps},
+        messages.places(elsewhere),
+    )
+
+
+def _no_item(place: int) -> WorkItem:
+    raise LookupError(place)
 
 
 def _load_accepted_steps(
-    plan_id: str, accepted: str, lake_root: str
-) -> dict[int, tuple[Step, ...]]:
-    """Return the steps of a plan by browse_seq; raises ExecutionError if the plan was altered."""
-    steps: dict[int, tuple[Step, ...]] = {}
-    same: dict[tuple[Step, ...], tuple[Step, ...]] = {}
+    plan: AcceptedPlan, browse_seqs: Sequence[int], lake_root: str
+) -> tuple[list[tuple[Step, ...]], Sequence[int]]:
+    """Return the different steps of a plan, and which of them each of these messages has.
 
-    def rows() -> Iterator[PlannedMessage]:
-        for row in lake.planned_messages(lake.plan_directory(lake_root, plan_id)):
-            # A queue has a million messages but few treatments: equal steps share one tuple.
-            steps[row.browse_seq] = same.setdefault(row.steps, row.steps)
-            yield row
-
-    found = plan_hash(rows())
-    if found != accepted:
+    Raises ExecutionError if the plan was altered. A message that is not in the plan has no steps.
+    """
+    rows = lake.read_columns(lake.plan_directory(lake_root, plan.plan_id))
+    if rows.plan_hash != plan.plan_hash:
         raise ExecutionError(
             "MQDLQ-509",
-            f"plan {plan_id} was altered after it was accepted: its rows hash to {found}, the"
-            f" accepted rows to {accepted}; start a new run",
+            f"plan {plan.plan_id} was altered after it was accepted: its rows hash to"
+            f" {rows.plan_hash}, the accepted rows to {plan.plan_hash}; start a new run",
         )
-    return steps
+    steps = [steps for _, steps in rows.treatments]
+    places = np.searchsorted(rows.browse_seq, browse_seqs)
+    is_planned = np.append(rows.browse_seq, -1)[places] == browse_seqs
+    numbers = np.where(is_planned, np.append(rows.numbers, 0)[places], len(steps))
+    return [*steps, ()], array("i", numbers.astype(np.int32).tobytes())
 
 
 def _read_snapshot(run: Run, ledger: Ledger) -> tuple[set[int], dict[int, str]]:
@@ -204,11 +251,14 @@ def _read_snapshot(run: Run, ledger: Ledger) -> tuple[set[int], dict[int, str]]:
     columns = CAUSE_COLUMNS if read_controls(run.controls).act_by_cause else ()
     if snapshot is None or (run.deliver_truncated and not columns):
         return truncated, causes
-    for row in lake.snapshot_rows(snapshot.location, ["browse_seq", "maybe_truncated", *columns]):
-        if row["maybe_truncated"] and not run.deliver_truncated:
-            truncated.add(row["browse_seq"])
+    read = ["browse_seq", "maybe_truncated", *columns]
+    for batch in lake.snapshot_batches(snapshot.location, read):
+        if not run.deliver_truncated:
+            may_be = batch.filter(batch.column("maybe_truncated")).column("browse_seq")
+            truncated.update(may_be.to_pylist())
         if columns:
-            causes[row["browse_seq"]] = cause_of_row(row).cause_id
+            rows = batch.to_pylist()
+            causes |= {row["browse_seq"]: cause_of_row(row).cause_id for row in rows}
     return truncated, causes
 
 
@@ -240,7 +290,7 @@ def skip_leased_messages(work: WorkList, execution: Execution) -> None:
     run, ledger, now = execution.run, execution.ledger, execution.clock()
     owners = ledger.messages.lease_holders(run.run_id, now)
     facts = []
-    for item in work.items:
+    for item in work.items if set(owners.values()) - {run.run_id} else ():
         owner = owners.get(item.message.message_id, run.run_id)
         if owner != run.run_id and item.outcome is None:
             item.outcome = Outcome.LEASED_BY_RUN

@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mqdlq.controls.key_index import KeyIndex
 from mqdlq.controls.registry import browsed_length, open_controls
 from mqdlq.controls.repair.changes import describe_changes
 from mqdlq.controls.settings import read_controls
@@ -21,6 +21,7 @@ from mqdlq.errors import AccountError, ExecutionError
 from mqdlq.lake import read_manifest, settled_rows, snapshot_rows
 from mqdlq.lake.schema import SETTLED
 from mqdlq.ledger import Ledger
+from mqdlq.ledger.database import in_parts
 from mqdlq.ledger.messages import BrowseOrderReader
 from mqdlq.ledger.tables import Attempt, Ending, OutcomeFact, Run, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, Destination, Disposition, Outcome, Step
@@ -134,11 +135,10 @@ class _Settlement:
         snapshot, earlier = self.snapshot, self._ledger.accounts.of_run(self._run.run_id)
         has_plan = self._ledger.plans.of_run(self._run.run_id) is not None
         if not (has_plan or earlier or read_manifest(snapshot.location).full):
-            self._untouched.mark_all_seen()
             return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at)
         sighting = self._browse_once()
         is_complete = self._untouched.is_complete or earlier is not None
-        vanished = (item.outcome is None and not item.was_seen for item in self._work.items)
+        vanished = (item.outcome is None and not item.was_seen for item in self._work.glance())
         if any(vanished) or not is_complete:
             # A missing message may have been in a unit of work that has been backed out since.
             self._execution.sleep(SECOND_BROWSE_DELAY_S)
@@ -149,14 +149,7 @@ class _Settlement:
         """Browse the queue, mark the messages that are met, and count the queue's readers."""
         run, execution = self._run, self._execution
         self._untouched.start_browse()
-        # A message restored in the meantime is a new arrival; the next run handles it.
-        restored = self._ledger.restorations.put_back(run.run_id)
-        departed = {
-            item.message.message_key
-            for item in self._work.items
-            if item.outcome in DEPARTED and item.message.message_id not in restored
-        }
-        met: Counter[str] = Counter()
+        seen, others = 0, Counter[bytes]()
         with connect(execution.settings) as queue_manager:
             constants = queue_manager.client.CMQC
             readers = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
@@ -165,18 +158,18 @@ class _Settlement:
                 cursor = BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
                 for sighted in self._controls.observe_settling(self._work, cursor):
                     if sighted.item is not None or self._untouched.recognize(sighted.key):
-                        met["seen"] += 1
-                    elif sighted.key in departed:
-                        met["returned"] += 1
+                        seen += 1
                     else:
-                        met["arrived"] += 1
+                        others[sighted.key] += 1
             finally:
                 queue_manager.close(queue)
             then = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
         self._readers = max(readers, then)
-        return Sighting(
-            met.total(), met["seen"], met["returned"], met["arrived"], execution.clock()
-        )
+        # A message restored in the meantime is a new arrival; the next run handles it.
+        restored = self._ledger.restorations.put_back(run.run_id) if others else ()
+        departed = self._ledger.messages.departed_keys(run.run_id, others, restored)
+        returned, strange = sum(others[key] for key in departed), others.total()
+        return Sighting(seen + strange, seen, returned, strange - returned, execution.clock())
 
     def gather_facts(self) -> None:
         """Find out what other runs did with the messages, and what keeps this run from acting."""
@@ -192,7 +185,7 @@ class _Settlement:
         self._work.mark_moved_elsewhere(self._departed_elsewhere)
         self._has_lost_time = ledger.epochs.lost_since(run.started_at) is not None
         if run.hold_while_blocked:
-            wanted = {_find_destination(item) for item in self._work.items if item.is_due}
+            wanted = {_find_destination(item) for item in self._work.glance() if item.is_due}
             with connect(self._execution.settings) as queue_manager:
                 known = Destinations(queue_manager, 1)
                 self._blocked = {to: known.find_blocking_reason(to) for to in wanted}
@@ -223,9 +216,9 @@ class _Settlement:
         run, ledger = self._run, self._ledger
         if run.has_given_action:
             return
-        listed = ledger.messages.listed(run.run_id)
+        listed = ledger.messages.listed(run.run_id, DEPARTED)
         booked = BrowseOrderReader((one.browse_seq, one.outcome) for one in listed)
-        found = _find_newly_settled(self._work.items, booked, run)
+        found = _find_newly_settled(self._work.glance(), booked, run)
         ledger.settled.record(run.run_id, self.snapshot.snapshot_id, found)
 
     def explain_outcomes(self) -> Iterator[OutcomeFact]:
@@ -233,28 +226,30 @@ class _Settlement:
 
         The work list, the attempts and the snapshot's rows are all read in browse order.
         """
+        open_ones = [item for item in self._work.items if item.outcome is None]
+        if not open_ones:
+            return
         columns = ["browse_seq", "expires_at", "problem"]
         found = snapshot_rows(self.snapshot.location, columns)
         rows = BrowseOrderReader((row["browse_seq"], row) for row in found)
-        made = self._ledger.attempts.in_browse_order(self._run.run_id)
+        made = self._ledger.attempts.in_browse_order(self._run.run_id, DEPARTED)
         attempts = BrowseOrderReader(made)
         if not self._reason_not_to_act:
-            self._withhold_without_copy()
+            self._withhold_without_copy(open_ones)
         with self._open_failure_explanations() as advice:
-            for item in self._work.items:
-                if item.outcome is None:
-                    tried = attempts.rows_for(item.message.browse_seq)
-                    row = next(iter(rows.rows_for(item.message.browse_seq)), {})
-                    yield self._explain_outcome(item, tried[-1] if tried else None, row, advice)
+            for item in open_ones:
+                tried = attempts.rows_for(item.message.browse_seq)
+                row = next(iter(rows.rows_for(item.message.browse_seq)), {})
+                yield self._explain_outcome(item, tried[-1] if tried else None, row, advice)
 
-    def _withhold_without_copy(self) -> None:
+    def _withhold_without_copy(self, items: Sequence[WorkItem]) -> None:
         """Say why each message stays that no control holds, and whose step needs an archive copy.
 
         A control may have held it in the last pass, after its copy was archived.
         """
         waiting = [
             item
-            for item in self._work.items
+            for item in items
             if item.was_seen and item.hold is None and item.due_step
             if needs_copy(item.due_step, self._run)
         ]
@@ -281,7 +276,7 @@ class _Settlement:
                 failed = next(attempt for attempt in made if attempt.mqrc != BACKED_OUT)
                 (number,) = (
                     item.message.browse_seq
-                    for item in self._work.items
+                    for item in self._work.glance()
                     if item.message.message_id == failed.message_id
                 )
                 return Why.OTHER_OF_GROUP_FAILED(number=number, mqrc=failed.mqrc)
@@ -399,8 +394,6 @@ def _find_destination(item: WorkItem) -> Destination | None:
 
 # The messages of a run's snapshot that need no row in the ledger.
 
-_KEYS_AT_ONCE = 500
-
 
 class UntouchedMessages:
     """Messages of a run's snapshot with which the run does nothing, and that have no own row.
@@ -414,31 +407,29 @@ class UntouchedMessages:
     def __init__(self, location: str, named: Collection[bytes] = ()) -> None:
         self._rows: pa.Table | None = None  # None for messages that a run does not name
         if named:
-            self._keys = [key for key in read_all_keys(location) if key not in named]
+            keys = (key for key in read_all_keys(location) if key not in named)
         else:
             batches = list(settled_rows(location))
             self._rows = pa.Table.from_batches(batches) if batches else SETTLED.empty_table()
-            self._keys = self._rows["message_key"].to_pylist()
-        self._not_yet_seen: Counter[bytes] = Counter()
-        self.start_browse()
+            keys = (key for part in self._rows["message_key"].chunks for key in part.to_pylist())
+        joined = bytearray()
+        for key in keys:
+            joined += key
+        self._keys = KeyIndex(joined)
+        self._was_browsed = False
 
     def start_browse(self) -> None:
-        self._not_yet_seen = Counter(self._keys)
+        self._keys.begin()
+        self._was_browsed = True
 
     def recognize(self, key: bytes) -> bool:
         """Return whether a browsed message is one of these, and count it as seen."""
-        if self._not_yet_seen.get(key, 0) <= 0:
-            return False
-        self._not_yet_seen[key] -= 1
-        return True
-
-    def mark_all_seen(self) -> None:
-        self._not_yet_seen.clear()
+        return self._keys.find(key) >= 0
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last browse met all messages that it had to meet."""
-        return self._rows is None or not +self._not_yet_seen
+        """Whether the last browse, if there was any, met all messages that it had to meet."""
+        return self._rows is None or not self._was_browsed or self._keys.is_all_found
 
     def count_settled(self) -> Counter[Ending]:
         if self._rows is None:
@@ -451,19 +442,12 @@ class UntouchedMessages:
         """Return the settled messages that the last browse did not meet: their ids and rows."""
         if self._rows is None or self.is_complete:
             return []
-        waiting = +self._not_yet_seen
-        keys = list(waiting)
-        wanted = pc.is_in(self._rows["message_key"], pa.array(keys, pa.binary()))
+        # Of equal messages, the last are missing, as the index finds the first ones first.
+        rows = self._rows.take(self._keys.unfound).to_pylist()
         ids: dict[tuple[bytes, int], int] = {}
-        for start in range(0, len(keys), _KEYS_AT_ONCE):
-            ids |= ledger.messages.ids(run, keys[start : start + _KEYS_AT_ONCE])
-        found = []
-        for row in reversed(self._rows.filter(wanted).to_pylist()):
-            key = row["message_key"]
-            if waiting[key] > 0:  # of equal messages, the last are missing
-                waiting[key] -= 1
-                found.append((ids[key, row["occurrence"]], row))
-        return found
+        for some in in_parts({row["message_key"] for row in rows}):
+            ids |= ledger.messages.ids(run, some)
+        return [(ids[row["message_key"], row["occurrence"]], row) for row in reversed(rows)]
 
 
 def _find_newly_settled(

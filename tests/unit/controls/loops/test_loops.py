@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import embedded_mq
+from mqdlq.controls.key_index import KeyIndex
 from mqdlq.controls.loops.control import find_returns
 from mqdlq.controls.loops.round_trips import find_round_trips, return_in_words
 from mqdlq.controls.work import WorkList
@@ -37,7 +38,7 @@ def find_departures(world: World) -> list[Row | None]:
     """Browse the queue as a run that recognises messages; return where each was before."""
     with world.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
         cursor = BrowseCursor(queue_manager, queue, "DLQ", IDENTITY_PREFIX)
-        met = list(WorkList([]).browse(cursor))
+        met = list(WorkList(KeyIndex(b""), [].__getitem__).browse(cursor))
     return find_returns(world.ledger, ("QM1", "DLQ"), met)
 
 
