@@ -15,14 +15,20 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.postgresql import running_server
+from tests.support.world import CONNECTIONS
 
 pytestmark = pytest.mark.slow
 
 MANY = "12"  # units of 1, 2, 4 and 5; the long form has 50 messages in a round
 
 
-@pytest.mark.parametrize(("database", "kills"), [("sqlite", 16), ("postgresql", 6)])
-def test_a_killed_execution_loses_and_doubles_no_message(database: str, kills: int) -> None:
+@pytest.mark.parametrize(
+    ("database", "kills", "connections"),
+    [("sqlite", 16, "1"), ("sqlite", 16, "4"), ("postgresql", 6, "1"), ("postgresql", 6, "4")],
+)
+def test_a_killed_execution_loses_and_doubles_no_message(
+    database: str, kills: int, connections: str
+) -> None:
     if database == "postgresql":
         running_server()
     seed = os.environ.get("MQDLQ_SEED") or str(random.randrange(10**6))  # noqa: S311 (chance)
@@ -41,6 +47,7 @@ def test_a_killed_execution_loses_and_doubles_no_message(database: str, kills: i
             MANY,
         ],
         cwd=ROOT,
+        env={**os.environ, CONNECTIONS: connections},
         capture_output=True,
         text=True,
         check=False,

@@ -37,6 +37,11 @@ PARTS = (
         ("-m", "tests.faults.killed", "1000", "1", "sqlite", "50", "moves"),
     ),
     Part(
+        "1000 kills over four connections, with and without controls",
+        ("-m", "tests.faults.killed", "1000", "5", "sqlite", "50", "all"),
+        {"MQDLQ_CONNECTIONS": "4"},
+    ),
+    Part(
         "100 executions and restorations killed, ledger in PostgreSQL",
         ("-m", "tests.faults.killed", "100", "2", "postgresql", "50", "moves"),
     ),

@@ -230,7 +230,9 @@ class Lanes(Generic[M]):
         while True:
             with self.turn:
                 lane.unfinished -= done
-                self.turn.notify()
+                # Not at each move: to wake the pass takes longer than to hand over a move.
+                if lane.unfinished in {0, MOST_UNFINISHED // 2}:
+                    self.turn.notify()
                 lane.changed.wait_for(lambda: lane.orders or self._has_ended)
                 if self._is_stopped:
                     raise _StoppedError

@@ -18,6 +18,7 @@ from mqdlq.mqi.state_queue import Marker, browse_markers
 from mqdlq.stages.execute import Execution, make_pass, passes, settle
 from mqdlq.stages.units import lanes
 from mqdlq.stages.units.lanes import Lanes
+from tests.support.older_ledgers import copy_ledger, put_back, take_on_ledger
 from tests.support.world import World
 
 pytestmark = pytest.mark.stages
@@ -268,6 +269,27 @@ def test_markers_are_removed_in_units_that_maxumsgs_allows(world: World) -> None
     world.handle("ACTION(RETRY)")
 
     assert len(world.bodies("PAYMENTS")) == 12
+    assert len(markers(world)) == 1
+
+
+def test_an_older_ledger_learns_of_each_move_of_all_lanes_once(world: World) -> None:
+    """The markers of the lanes have moves in common, and more ranges than messages in a row."""
+    bodies = put(world, *("PAYMENTS", "ORDERS") * 60)
+    execution = world.plan("ACTION(RETRY)")
+    copy = copy_ledger(world)
+    make_pass(execution)
+    put_back(world, copy)
+    take_on_ledger(world)
+    execution = world.execution(execution.run)
+
+    make_pass(execution)
+
+    assert Counter(settle(execution)) == {"delivered": len(bodies)}
+    made = world.ledger.attempts.of_run(execution.run.run_id)
+    assert len({attempt.message_id for attempt in made}) == len(made) == len(bodies)
+    assert world.bodies("PAYMENTS") == bodies[::2]
+    put(world, "PARKED")
+    world.handle("ACTION(RETRY)")
     assert len(markers(world)) == 1
 
 
