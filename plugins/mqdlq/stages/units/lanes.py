@@ -135,7 +135,7 @@ class Lanes(Generic[M]):
             self._clear_markers()
 
     def await_results(self) -> None:
-        """Wait until the result of each move that was handed over is known, or only its commit."""
+        """Wait until each move that was handed over is made, or has failed; commits may follow."""
         with self.turn:
             self._wait_until(lambda: not any(lane.unfinished for lane in self._lanes))
 

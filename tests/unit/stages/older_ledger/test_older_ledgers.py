@@ -17,7 +17,7 @@ from mqdlq.lake.works import RecordedWork, newest_work, record_work
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind, WorkNumber
-from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.execute import attempts, make_pass, settle
 from mqdlq.stages.older_ledger import describe_older_ledger, require_newest_ledger
 from mqdlq.stages.retention import Policy
 from tests.support.older_ledgers import (
@@ -423,9 +423,12 @@ def test_a_marker_proves_the_moves_of_all_passes_of_its_run(world: World) -> Non
     assert {one.attempt_no for one in world.ledger.attempts.of_run("run-1")} == {1, 2}
 
 
-def test_a_marker_has_room_for_the_latest_moves_only(world: World) -> None:
+def test_a_marker_has_room_for_the_latest_moves_only(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of every second message, each has its own row; what has no room is unknown."""
-    for number in range(220):
+    monkeypatch.setattr(attempts, "MOST_ROWS", 20)
+    for number in range(60):
         world.dead_letter(dest_q="PAYMENTS" if number % 2 else "ORDERS")
     execution = world.plan("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)")
     copy = copy_ledger(world)
@@ -438,5 +441,5 @@ def test_a_marker_has_room_for_the_latest_moves_only(world: World) -> None:
     settle(execution)
 
     booked = Counter(world.outcomes(execution.run).values())
-    assert booked == {"unmatched": 110, "delivered": 100, "unknown": 10}
-    assert world.depths("DLQ", "PAYMENTS") == (110, 110)
+    assert booked == {"unmatched": 30, "delivered": 20, "unknown": 10}
+    assert world.depths("DLQ", "PAYMENTS") == (30, 30)
