@@ -102,7 +102,11 @@ def decide(
 def resolve(step: Step, row: Mapping[str, str | None]) -> Step:
     if step.target_q not in _COLUMNS and step.target_q_mgr not in _COLUMNS:
         return step
-    queue, queue_manager = _name(step.target_q, row), _name(step.target_q_mgr, row)
+    return _with_target(step, _name(step.target_q, row), _name(step.target_q_mgr, row))
+
+
+@lru_cache(maxsize=4096)
+def _with_target(step: Step, queue: str, queue_manager: str) -> Step:
     return replace(step, target_q=queue, target_q_mgr=queue_manager)
 
 

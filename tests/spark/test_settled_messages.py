@@ -6,7 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
@@ -95,7 +94,8 @@ def test_changed_rules_are_evaluated_over_settled_messages_too(tmp_path: Path) -
     assert targets == {1: "R2", 2: "R1", 4: "R1", 6: "", 7: ""}
 
 
-def test_a_missing_full_row_is_one_clear_error(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("spark")
+def test_a_missing_full_row_is_one_clear_error(tmp_path: Path) -> None:
     place = str(tmp_path / "lake")
     held, lost = dead_letter(1, dlh_dest_q_name="GONE"), dead_letter(2, dlh_dest_q_name="GONE")
     first = write_rows(place, [held], OLD, snapshot_id="s1")
@@ -103,11 +103,11 @@ def test_a_missing_full_row_is_one_clear_error(spark: SparkSession, tmp_path: Pa
     snapshot = Snapshot.at(write_compact(place, [], settled, OLD, snapshot_id="s2"))
 
     with pytest.raises(LakeError) as error:
-        compare(spark, [snapshot], OLD, NEW)
+        compare([snapshot], OLD, NEW)
     assert str(error.value) == (
         "s1 lacks 1 messages that snapshot s2 refers to; take a full snapshot [MQDLQ-405]"
     )
 
     remove_directory(first, MANIFEST)
     with pytest.raises(LakeError, match=r"is not a snapshot, as it has no _MANIFEST\.json"):
-        compare(spark, [snapshot], OLD, NEW)
+        compare([snapshot], OLD, NEW)

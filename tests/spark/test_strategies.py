@@ -142,7 +142,7 @@ def test_sparks_physical_plan_scans_only_the_columns_of_the_rules(
     snapshot = Snapshot.at(write_rows(str(tmp_path), random_rows(1, 9), table))
     spark.conf.set("spark.sql.maxMetadataStringLength", 10_000)
 
-    rows = partitioned_by_bucket(Messages(spark, [snapshot], columns_needed(table)).rows())
+    rows = partitioned_by_bucket(Messages("tests", [snapshot], columns_needed(table)).rows())
 
     physical = rows._jdf.queryExecution().executedPlan().toString()
     scanned = re.findall(r"ReadSchema: struct<([^>]*)>", physical)

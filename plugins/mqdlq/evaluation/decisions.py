@@ -271,6 +271,17 @@ class Treatments:
 
     def forget(self) -> None:
         """Restart the numbering, and keep the counts."""
+        self._add_up()
+        self._clear()
+
+    def counted(self) -> tuple[dict[str, int], list[StepCount]]:
+        """Count the messages since the last call by disposition, and by their first steps."""
+        self._add_up()
+        found = dict(self._dispositions), self._step_counts
+        self._dispositions, self._step_counts = Counter(), []
+        return found
+
+    def _add_up(self) -> None:
         counts = self._step_counts
         for number, count in enumerate(self._counts.tolist()):
             if count:
@@ -282,12 +293,7 @@ class Treatments:
                     counted = (first.rule, first.action.value, *target, first.rule_line, count)
                     counts.append(StepCount(*counted))
         self._step_counts = summed(counts)
-        self._clear()
-
-    def counted(self) -> tuple[dict[str, int], list[StepCount]]:
-        """Count the messages by disposition, and those with steps by the first one."""
-        self.forget()
-        return dict(self._dispositions), self._step_counts
+        self._counts = np.zeros(0, np.int64)
 
     def _clear(self) -> None:
         self._numbers = {}

@@ -20,7 +20,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
@@ -180,20 +179,20 @@ def write_comparison(snapshot: Sequence[str], old: str, new: str, output: str) -
     snapshots = [Snapshot.at(directory) for directory in snapshot]
     kind = queue_kind(snapshots)
     tables = rules_of_file(old, kind, frozen=True), rules_of_file(new, kind, frozen=True)
-    spark = SparkSession.builder.appName("mqdlq rules diff").getOrCreate()
-    found = compare(spark, snapshots, *tables)
+    found = compare(snapshots, *tables)
     lake.write_text(output, json.dumps([(*pair, *held) for pair, held in found.items()]))
 
 
 def compare(
-    spark: SparkSession,
     snapshots: Sequence[Snapshot],
     old: RulesTable,
     new: RulesTable,
     bounds: Bounds | None = None,
 ) -> _Cells:
     """Count the pairs of all messages of snapshots in Spark; raise `LakeError`."""
-    messages = Messages(spark, snapshots, _columns(old, new), bounds or Bounds(), whole=True)
+    messages = Messages(
+        "mqdlq rules diff", snapshots, _columns(old, new), bounds or Bounds(), whole=True
+    )
     strategy, _ = messages.strategy()
     cells: _Cells = {}
     for found in messages.process(partial(compared, old, new, nul_as_blank(snapshots)), strategy):

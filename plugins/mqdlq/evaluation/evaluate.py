@@ -14,8 +14,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
-
 from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.decisions import columns_needed
@@ -56,10 +54,10 @@ def evaluate(
     snapshots = [Snapshot.at(directory) for directory in directories]
     table = rules_of_file(rules, queue_kind(snapshots)) if rules else frozen_rules(snapshots)
     finished = lake.find_plan(place)
-    spark = SparkSession.builder.appName(f"mqdlq {place.rsplit('/', 1)[-1]}").getOrCreate()
+    name = f"mqdlq {place.rsplit('/', 1)[-1]}"
     whole = len(snapshots) > 1 or rules is not None
     manifest = snapshots[0].manifest
-    messages = Messages(spark, snapshots, columns_needed(table), bounds or Bounds(), whole)
+    messages = Messages(name, snapshots, columns_needed(table), bounds or Bounds(), whole)
     _log(f"{_named(snapshots)}: {messages.number} messages, {len(table.rules)} rules")
 
     part = PlanPart(

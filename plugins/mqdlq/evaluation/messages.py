@@ -3,6 +3,9 @@
 Strategies differ in where messages are read and decided, not in their result: with any of them,
 that code gets batches with the requested columns and `queue_manager`, `queue` and `snapshot_id`,
 and runs once for each task. The stored bytes of bodies are never read.
+
+Spark starts as little as the strategy needs: a session with Spark SQL takes longer to start than
+the evaluation of a small snapshot.
 """
 
 from __future__ import annotations
@@ -18,13 +21,15 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark import Broadcast, SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.workers import run_on_workers
+from mqdlq.evaluation.workers import run_on_workers, ship_code
 from mqdlq.lake import Snapshot
 from mqdlq.lake.files import Files, open_parquet, verify
 from mqdlq.lake.schema import HEADERS, FileDigest
@@ -110,7 +115,7 @@ class Strategy(StrEnum):
     """Where an evaluation reads messages and decides about them."""
 
     DRIVER = "driver"
-    """Spark reads few messages, and the driver decides; no worker starts."""
+    """The driver reads few messages and decides; no worker starts."""
     ROW_GROUPS = "row groups"
     """Each of Spark's tasks reads its stretch of the snapshot; no rows are exchanged."""
     ROWS = "rows"
@@ -134,9 +139,12 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Messages:
-    """The messages of snapshots, if `whole` with settled ones, and the columns to read."""
+    """The messages of snapshots, if `whole` with settled ones, and the columns to read.
 
-    spark: SparkSession
+    `application` is the name that Spark shows.
+    """
+
+    application: str
     snapshots: Sequence[Snapshot]
     columns: Sequence[str]
     bounds: Bounds = field(default_factory=Bounds)
@@ -147,6 +155,14 @@ class Messages:
         """The number of messages by the manifests; a message counts in each of its snapshots."""
         manifests = [snapshot.manifest for snapshot in self.snapshots]
         return sum(each.messages if self.whole else each.full for each in manifests)
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        return SparkSession.builder.appName(self.application).getOrCreate()
+
+    @cached_property
+    def context(self) -> SparkContext:
+        return SparkContext.getOrCreate(SparkConf().setAppName(self.application))
 
     @cached_property
     def groups(self) -> list[Group] | None:
@@ -164,7 +180,7 @@ class Messages:
             return Strategy.DRIVER, f"{self.number} messages are few"
         if len(snapshots) > 1:
             return Strategy.ROWS, f"{len(snapshots)} snapshots have messages in common"
-        if self.whole and snapshots[0].manifest.settled:
+        if not self._are_in_one_snapshot:
             return Strategy.ROWS, "other snapshots hold the rows of its settled messages"
         if asked is Strategy.ROWS:
             return Strategy.ROWS, "as was asked for"
@@ -175,6 +191,10 @@ class Messages:
             f"{self.number} messages in {len(self.groups)} row groups in order",
         )
 
+    @property
+    def _are_in_one_snapshot(self) -> bool:
+        return len(self.snapshots) == 1 and not (self.whole and self.snapshots[0].manifest.settled)
+
     def rows(self) -> DataFrame:
         """Return the rows of the messages, with `queue_manager`, `queue` and `snapshot_id`.
 
@@ -183,7 +203,7 @@ class Messages:
         snapshot lacks a full row.
         """
         names = ("queue_manager", "queue", "snapshot_id")
-        if len(self.snapshots) == 1 and not (self.whole and self.snapshots[0].manifest.settled):
+        if self._are_in_one_snapshot:
             values = _names_of(self.snapshots[0])
             rows = _read(self.spark, self.snapshots, self.columns)
             return rows.select(*self.columns, *(F.lit(values[name]).alias(name) for name in names))
@@ -199,6 +219,12 @@ class Messages:
         is in browse order. `Strategy.ROWS` always sorts them.
         """
         match strategy:
+            case Strategy.DRIVER if self._are_in_one_snapshot and self.groups is not None:
+                if not SparkConf().get("spark.master", "local").startswith("local"):
+                    _ = self.context  # without it, a cluster counts the application as failed
+                constants = _names_of(self.snapshots[0])
+                found = stretches(self.groups, self.number + 1)
+                return [work(_rows_of(found, self.columns, constants))]
             case Strategy.DRIVER:
                 rows = self.rows()
                 ordered = rows.sort(*_order()) if len(self.snapshots) > 1 else rows
@@ -210,14 +236,19 @@ class Messages:
 
     def _process_stretches(self, work: Work[Result]) -> list[Result]:
         # Two tasks for a core, if they are worth the start.
-        cores = self.spark.sparkContext.defaultParallelism
+        cores = self.context.defaultParallelism
         wanted = max(self.number // (2 * cores), _ROWS_ARE_WORTH_A_TASK)
         found = stretches(self.groups or (), min(wanted, self.bounds.rows_to_a_task))
-        numbers = self.spark.range(0, len(found), 1, max(len(found), 1))
+        ship_code(self.context)
+        tasks = self.context.parallelize(found, max(len(found), 1))
+        # Each worker unpickles the work once for all of its tasks.
+        shared = self.context.broadcast(work)
         constants = _names_of(self.snapshots[0])
         try:
-            return _results(numbers, partial(_on_stretches, found, self.columns, constants, work))
-        except PySparkException:
+            return tasks.mapPartitions(
+                partial(_on_stretches, shared, self.columns, constants)
+            ).collect()
+        except (PySparkException, Py4JError):
             verify(self.snapshots[0].headers)  # to name the file that a worker refused
             raise
 
@@ -232,15 +263,20 @@ def _pickled(work: Work[Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 def _on_stretches(
-    stretches: Sequence[Stretch],
+    work: Broadcast[Work[Result]],
     columns: Sequence[str],
     constants: dict[str, str],
-    work: Work[Result],
-    batches: Iterable[pa.RecordBatch],
-) -> Result:
-    """Work on the stretches whose numbers a task gets in place of messages."""
-    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-    return work(rows for at in numbers for rows in stretch_rows(stretches[at], columns, constants))
+    stretches: Iterable[Stretch],
+) -> Iterator[Result]:
+    """Work on the stretches that a task gets in place of messages."""
+    yield work.value(_rows_of(stretches, columns, constants))
+
+
+def _rows_of(
+    stretches: Iterable[Stretch], columns: Sequence[str], constants: dict[str, str]
+) -> Iterator[pa.RecordBatch]:
+    for stretch in stretches:
+        yield from stretch_rows(stretch, columns, constants)
 
 
 def partitioned_by_bucket(rows: DataFrame) -> DataFrame:

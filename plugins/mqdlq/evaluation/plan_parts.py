@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 from uuid import uuid4
 
@@ -76,16 +77,22 @@ class PlanPart:
     sorted: bool = False
     remembered: int = 65_536
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Receipt:
-        """Decide about the messages, write the decisions, and return the receipt."""
-        decisions = Decisions(
+    @cached_property
+    def _decisions(self) -> Decisions:
+        """What a worker knows from one task to the next."""
+        return Decisions(
             self.table,
             nul_as_blank=self.nul_as_blank,
             explain=self.explain,
             has_given_action=self.has_given_action,
             remembered=self.remembered,
         )
-        treatments, buckets = decisions.treatments, Buckets(sorted=self.sorted)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Receipt:
+        """Decide about the messages, write the decisions, and return the receipt."""
+        decisions, buckets = self._decisions, Buckets(sorted=self.sorted)
+        treatments = decisions.treatments
+        treatments.counted()  # an attempt that failed here may have counted some
         name, read, rows, first = "", 0, 0, 0
         with ExitStack() as opened:
             parquet: pq.ParquetWriter | None = None

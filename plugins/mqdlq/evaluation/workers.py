@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import SparkContext
+from pyspark.sql import DataFrame
 
 import mqdlq
 
@@ -31,7 +32,7 @@ def run_on_workers(
     schema: pa.Schema,
 ) -> DataFrame:
     """Return the results of `work` on batches of rows, which stay in their partitions."""
-    _ship_code(rows.sparkSession)
+    ship_code(rows.sparkSession.sparkContext)
     with warnings.catch_warnings():
         # PySpark looks at pandas, which is here through Airflow; nothing of this uses it.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
@@ -40,18 +41,17 @@ def run_on_workers(
         return rows.mapInArrow(work, from_arrow_schema(schema))
 
 
-def _ship_code(spark: SparkSession) -> None:
+def ship_code(context: SparkContext) -> None:
     """Send the package to the workers, which need not have it, once for each application."""
-    application = spark.sparkContext.applicationId
-    if application in _shipped:
+    if context.applicationId in _shipped:
         return
-    _shipped.add(application)
+    _shipped.add(context.applicationId)
     package = Path(mqdlq.__file__).parent
     if not package.is_dir():  # it runs from an archive given by --py-files, which they have, too
         return
     archive = Path(tempfile.mkdtemp(prefix="mqdlq-")) / "mqdlq_core.zip"
     write_archive(archive)
-    spark.sparkContext.addPyFile(str(archive))
+    context.addPyFile(str(archive))
 
 
 def write_archive(archive: Path) -> None:

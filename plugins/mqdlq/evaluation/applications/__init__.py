@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from mqdlq.errors import MqDlqError
@@ -36,7 +37,7 @@ def run(
             if failure is not None:
                 words = json.dumps(asdict(describe(Path(failure).stem, error)))
                 Path(failure).write_text(words, encoding="utf-8")
-        if not isinstance(error, MqDlqError | PySparkException):
+        if not isinstance(error, MqDlqError | PySparkException | Py4JError):
             raise
         program = parser.prog.removesuffix(".py")
         sys.stderr.write(f"{program}: {str(error).strip().splitlines()[0]}\n")
