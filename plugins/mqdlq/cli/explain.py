@@ -161,10 +161,7 @@ def explain(
       echo '{"dlh_reason": 2053}' | mqdlq explain --rules include/rules/demo.rules -
       mqdlq explain --queue-kind backout --rules include/rules/backout.rules QM1 ORDERS.BACKOUT
     """
-    with (
-        refusing(SourceError, ConnectionSettingsError),
-        refusing(*_PLACED, code=1, prefix=""),
-    ):
+    with refusing(SourceError, ConnectionSettingsError), refusing(*_PLACED, code=1, prefix=""):
         keys, msg_ids = _digits("--key", key, 64), _digits("--msg-id", msg_id, 48)
         table = parse_table(rules, queue_kind)
         with _opened(source, queue, table, address) as messages:
@@ -185,10 +182,7 @@ def _digits(option: str, given: Sequence[str], most: int) -> tuple[str, ...]:
 
 
 def _chosen(
-    messages: Iterable[Message],
-    numbers: Sequence[int],
-    keys: Sequence[str],
-    msg_ids: Sequence[str],
+    messages: Iterable[Message], numbers: Sequence[int], keys: Sequence[str], msg_ids: Sequence[str]
 ) -> Iterator[Message]:
     """Yield the chosen messages in the order of the source, or all if nothing is chosen.
 

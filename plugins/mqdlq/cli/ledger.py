@@ -90,11 +90,7 @@ def take_on_ledger(why: str) -> None:
 
 
 def prune_archive_and_ledger(
-    handler: str = "",
-    *,
-    dry_run: bool = False,
-    trust_clock: bool = False,
-    output: Output = "text",
+    handler: str = "", *, dry_run: bool = False, trust_clock: bool = False, output: Output = "text"
 ) -> None:
     """Implement `mqdlq prune`.
 
@@ -239,10 +235,7 @@ def remove_hold(hold: int, *, reason: Reason) -> None:
         raise refusal("mqdlq: --reason: say why, for example the number of the case")
     with open_ledger(create=False) as ledger:
         removed = ledger.holds.release(
-            hold,
-            reason=reason.strip(),
-            who=directories.account(),
-            at=now(),
+            hold, reason=reason.strip(), who=directories.account(), at=now()
         )
     click.echo(f"hold {removed.hold_id} on {_subject(removed)} is removed")
 

@@ -18,20 +18,11 @@ from mqdlq.handlers import load_handler
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.reasons import code_of, words_of
-from mqdlq.stages.restore.selection import (
-    ListedCopy,
-    Restorability,
-    list_copies,
-    sort_newest_first,
-)
+from mqdlq.stages.restore.selection import ListedCopy, Restorability, list_copies, sort_newest_first
 from mqdlq.words import count, moment, place, span, visible
 
 SHOWN: Final = 1000
-_WITH_REASON: Final = {
-    Restorability.RESTORED_AGAIN,
-    Restorability.DOUBTFUL,
-    Restorability.REPAIRED,
-}
+_WITH_REASON: Final = {Restorability.RESTORED_AGAIN, Restorability.DOUBTFUL, Restorability.REPAIRED}
 
 
 def list_archive(

@@ -161,10 +161,7 @@ def _of_handler(name: str, data: bytes) -> list[Checked]:
         verdict = f"{verdict}, {_rules_in(found.table)}"
         return [Checked(name, verdict, found.diagnostics, found.table)]
     verdict = f"{verdict}, rules {found.handler.rules}"
-    return [
-        Checked(name, verdict, found.diagnostics),
-        _of_table(found.table_path, found.table),
-    ]
+    return [Checked(name, verdict, found.diagnostics), _of_table(found.table_path, found.table)]
 
 
 def _rules_in(result: CheckResult) -> str:

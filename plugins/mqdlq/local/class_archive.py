@@ -58,10 +58,7 @@ def _snapshot(root: str) -> str:
     with SnapshotWriter(root, "QM1", "DLQ", "s1") as writer:
         writer.write(header_row(1, MessageDescriptor().encode(), b"hello", 5, browsed_at=now))
         writer.finish(
-            taken_at=now,
-            taken_by="set-up",
-            rules_digest=parse(_RULES).digest,
-            rules_text=_RULES,
+            taken_at=now, taken_by="set-up", rules_digest=parse(_RULES).digest, rules_text=_RULES
         )
     return writer.directory
 

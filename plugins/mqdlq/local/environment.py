@@ -28,15 +28,8 @@ from mqdlq.mqi.airflow_connections import AirflowConnection, environment_connect
 from mqdlq.mqi.connection_settings import ConnectionSettings
 
 _CONNECTIONS = {
-    "mq_demo": {
-        "conn_type": "ibmmq",
-        "extra": {"queue_manager": "QM1", "transport": "embedded"},
-    },
-    "spark_default": {
-        "conn_type": "spark",
-        "host": "local[*]",
-        "extra": {"deploy-mode": "client"},
-    },
+    "mq_demo": {"conn_type": "ibmmq", "extra": {"queue_manager": "QM1", "transport": "embedded"}},
+    "spark_default": {"conn_type": "spark", "host": "local[*]", "extra": {"deploy-mode": "client"}},
 }
 
 _METADATA = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"

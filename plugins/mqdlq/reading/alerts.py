@@ -39,13 +39,7 @@ Notify = Callable[[Sequence[Alert]], Sequence[Event]]
 
 
 def send(
-    run: Run,
-    report: Report,
-    thresholds: Alerts,
-    notify: Notify,
-    *,
-    ledger: Ledger,
-    now: datetime,
+    run: Run, report: Report, thresholds: Alerts, notify: Notify, *, ledger: Ledger, now: datetime
 ) -> None:
     """Send the alerts of a run that has ended; a second call for a run sends nothing twice."""
     run_id = run.run_id

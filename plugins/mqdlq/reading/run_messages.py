@@ -28,12 +28,7 @@ from mqdlq.errors import LakeError
 from mqdlq.lake.row_search import is_one_of, is_within, places_of_rows, search_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader, Listed
-from mqdlq.ledger.reading.run_messages import (
-    HANDLED,
-    Endings,
-    OutcomeFilter,
-    RunCounts,
-)
+from mqdlq.ledger.reading.run_messages import HANDLED, Endings, OutcomeFilter, RunCounts
 from mqdlq.ledger.tables import Attempt, Decision, Ending, OutcomeFact, Run
 from mqdlq.model import AttemptState, MessageClass, Outcome, QueueKind, Trait
 from mqdlq.reading.filters import Presence, RowFilter, RunMessageFilter, conditions_of

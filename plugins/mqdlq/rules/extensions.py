@@ -99,13 +99,10 @@ def condition_of(keyword: Keyword, text: str) -> Condition:
     if found is None or factor is None:
         names = f" ({listed(units)})" if len(units) > 1 else ""
         words = "".join(f", or {quoted(word)}" for word in keyword.words)
-        raise ConditionError(
-            f"takes {_EXAMPLES[keyword.kind]}{names}{words}, found {quoted(text)}",
-        )
+        raise ConditionError(f"takes {_EXAMPLES[keyword.kind]}{names}{words}, found {quoted(text)}")
     if len(found[2].lstrip("0")) > len(str(MAX_NUMBER)):
         raise ConditionError(
-            f"takes a number from 0 to {MAX_NUMBER}, found {shortened(found[2])}",
-            "out-of-range",
+            f"takes a number from 0 to {MAX_NUMBER}, found {shortened(found[2])}", "out-of-range"
         )
     return Condition(found[1], int(found[2]) * factor)
 
@@ -113,19 +110,17 @@ def condition_of(keyword: Keyword, text: str) -> Condition:
 def _canonical_chain(text: str) -> str:
     example = "'MQDLH MQRFH2*'"
     if not text.replace("*", "").strip():
-        raise ConditionError(
-            f"takes the names of headers such as {example}, found {quoted(text)}",
-        )
+        raise ConditionError(f"takes the names of headers such as {example}, found {quoted(text)}")
     first, *_ = re.split(r"[*?]", text, maxsplit=1)
     if not (f"{HEADER_NAMES[0]} ".startswith(first) or first.startswith(f"{HEADER_NAMES[0]} ")):
         raise ConditionError(
             f"begins with {HEADER_NAMES[0]}, as the chain of every dead letter does:"
-            f" {example}; found {quoted(text)}",
+            f" {example}; found {quoted(text)}"
         )
     for word in text.split():
         if not re.search(r"[*?]", word) and word not in HEADER_NAMES:
             raise ConditionError(
-                f"takes the names {listed(HEADER_NAMES, 'and')}, found {quoted(word)}",
+                f"takes the names {listed(HEADER_NAMES, 'and')}, found {quoted(word)}"
             )
     return text
 

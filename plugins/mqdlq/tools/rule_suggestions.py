@@ -8,14 +8,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from mqdlq import lake
-from mqdlq.causes import (
-    COLUMNS,
-    GENERATED,
-    Cause,
-    CauseCounter,
-    CountedCause,
-    without_destination,
-)
+from mqdlq.causes import COLUMNS, GENERATED, Cause, CauseCounter, CountedCause, without_destination
 from mqdlq.lake import Snapshot
 from mqdlq.model import Action, MessageClass
 from mqdlq.rules import ControlData, Pattern, Rule, RulesError, RulesTable, parse, print_table

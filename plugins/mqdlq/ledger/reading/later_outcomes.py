@@ -238,10 +238,7 @@ def _as_settled(newest: sa.Subquery) -> sa.ColumnElement[Any]:
         sa.select(lot.outcome)
         .join(t.settled_messages, settled.lot_id == lot.lot_id)
         .join(settled_by, settled_by.c.run_id == lot.run_id)
-        .where(
-            settled.message_id == newest.c.message_id,
-            settled_by.c.started_at <= newest.c.since,
-        )
+        .where(settled.message_id == newest.c.message_id, settled_by.c.started_at <= newest.c.since)
         .order_by(lot.lot_id.desc())
         .limit(1)
         .scalar_subquery()

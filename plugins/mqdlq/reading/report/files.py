@@ -16,12 +16,7 @@ from mqdlq.failures import Failure
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Ending, RecordedVerdict
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.report.building import (
-    Report,
-    all_failures,
-    ordered,
-    read_report,
-)
+from mqdlq.reading.report.building import Report, all_failures, ordered, read_report
 from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.json_report import render_json
 from mqdlq.reading.report.markdown import failure_note, run_note
