@@ -22,7 +22,7 @@ from benchmarks import (
     waiting,
     whole_run,
 )
-from benchmarks.pages import message_search, overview
+from benchmarks.pages import causes, message_search, overview
 from benchmarks.targets import build_table
 
 BENCHMARKS = {
@@ -37,6 +37,7 @@ BENCHMARKS = {
     "parsing": parsing.measure,
     "waiting": waiting.measure,
     "whole_run": whole_run.measure,
+    "causes": causes.measure,
     "message_search": message_search.measure,
 }
 

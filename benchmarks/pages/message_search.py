@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
@@ -67,12 +67,12 @@ def _compare(kind: str) -> dict[str, Any]:
     running = server() if kind == "postgresql" else None
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         empty, full = (
-            _world(Path(directory) / name, running.new_ledger_url() if running else "")
+            new_world(Path(directory) / name, running.new_ledger_url() if running else "")
             for name in ("empty", "full")
         )
         for world in (empty, full):
             stack.enter_context(world.ledger)
-        stack.enter_context(patch.dict(os.environ, _environment(full)))
+        stack.enter_context(patch.dict(os.environ, environment_of(full)))
         fill(full, MESSAGES)
         if running:
             with full.ledger.engine.begin() as connection:
@@ -90,7 +90,7 @@ def _compare(kind: str) -> dict[str, Any]:
     }
 
 
-def _world(directory: Path, ledger_url: str) -> World:
+def new_world(directory: Path, ledger_url: str) -> World:
     handlers = directory / "handlers"
     handlers.mkdir(parents=True)
     (handlers / "test.yaml").write_text("connection: mq\nrules: test.rules\n", encoding="utf-8")
@@ -99,7 +99,7 @@ def _world(directory: Path, ledger_url: str) -> World:
         return World(directory, ledger_url=ledger_url)
 
 
-def _environment(world: World) -> dict[str, str]:
+def environment_of(world: World) -> dict[str, str]:
     return {
         "MQDLQ_HOME": str(world.directory),
         "MQDLQ_RULES_DIR": str(world.directory / "handlers"),
@@ -116,8 +116,8 @@ def _times(
     """
     without, within, passed = [], [], []
     for _ in range(_TIMES):
-        without.append(watch.time(partial(_get, client, empty, _path(search, 0)))[0])
-        used, seen = watch.time(partial(_get, client, full, _path(search, MESSAGES)))
+        without.append(watch.time(partial(get, client, empty, _path(search, 0)))[0])
+        used, seen = watch.time(partial(get, client, full, _path(search, MESSAGES)))
         within.append(used)
         passed.append(seen)
     return without, within, passed
@@ -131,19 +131,22 @@ def _path(search: str, number: int) -> str:
     return f"/mqdlq/dags/mq_dlq_test{f'/messages/{key.hex()}' if number else ''}"
 
 
-def _get(client: Any, world: World, path: str) -> None:
-    with patch.dict(os.environ, _environment(world)):
+def get(client: Any, world: World, path: str) -> None:
+    with patch.dict(os.environ, environment_of(world)):
         assert client.get(path).status_code == 200, path  # noqa: PLR2004, S101
 
 
-def fill(world: World, many: int) -> None:
-    """Write a snapshot of many messages, and list each in the ledger with an outcome."""
+def fill(world: World, many: int, dest_q_name: Callable[[int], str] | None = None) -> None:
+    """Write a snapshot of many messages, and list each in the ledger with an outcome.
+
+    `dest_q_name` names the destination of a message by its number; there are 300 by default.
+    """
     folder = world.directory / "handlers"
     run = world.start((folder / "test.rules").read_text(encoding="utf-8"), run_id="many")
     ledger = world.ledger
     with SnapshotWriter(world.lake_root, run.queue_manager, run.queue, "many") as writer:
         for start in range(0, many, _AT_ONCE):
-            batch = _batch(range(start, min(start + _AT_ONCE, many)))
+            batch = _batch(range(start, min(start + _AT_ONCE, many)), dest_q_name or _dest_q_name)
             for key in batch.column("message_key").to_pylist():
                 writer.count(key, 1024)
             writer.write_batch(batch)
@@ -159,7 +162,11 @@ def _key(number: int) -> bytes:
     return hashlib.sha256(number.to_bytes(8, "big")).digest()
 
 
-def _batch(numbers: range) -> pa.RecordBatch:
+def _dest_q_name(number: int) -> str:
+    return f"Q.{number % 300}"
+
+
+def _batch(numbers: range, dest_q_name: Callable[[int], str]) -> pa.RecordBatch:
     many, keys = len(numbers), [_key(number) for number in numbers]
     given: dict[str, Any] = {
         "browse_seq": [number + 1 for number in numbers],
@@ -169,7 +176,7 @@ def _batch(numbers: range) -> pa.RecordBatch:
         "correl_id": [key[8:] for key in keys],
         "put_appl_name": [f"app{number % 40}" for number in numbers],
         "user_identifier": [f"user{number % 200}" for number in numbers],
-        "dlh_dest_q_name": [f"Q.{number % 300}" for number in numbers],
+        "dlh_dest_q_name": [dest_q_name(number) for number in numbers],
         "dlh_reason": [(2053, 2085, 2035)[number % 3] for number in numbers],
         "dead_lettered_at": [NOON - timedelta(seconds=number) for number in numbers],
     }
