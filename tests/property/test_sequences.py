@@ -98,12 +98,14 @@ def mixed_letters(draw: st.DrawFn) -> list[Letter]:
     return list(draw(st.permutations(letters)))
 
 
-@pytest.fixture(name="world", scope="module")
-def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+@pytest.fixture(name="world", scope="module", params=[1, 4], ids="{} connections".format)
+def _world(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         directory = tmp_path_factory.mktemp("world")
         patch.setenv("MQDLQ_HOME", str(directory))
-        world = World(directory, definitions=DEFINITIONS)
+        world = World(directory, definitions=DEFINITIONS, connections=request.param)
         with world.ledger:
             yield world
     embedded_mq.faults.set("")
