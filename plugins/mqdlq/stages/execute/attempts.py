@@ -84,12 +84,16 @@ Moved = tuple[tuple[Any, ...], ...]
 def read_moved(standing: Sequence[Marker], run_id: str, plan_id: str) -> Moved:
     """Return the moves that the markers on the state queue have of a run and its plan."""
     own = [one for one in standing if (one.run_id, one.plan_id) == (run_id, plan_id)]
-    return tuple(tuple(row) for one in own for row in one.moved)
+    rows = tuple(tuple(row) for one in own for row in one.moved)
+    return _join_moves(rows) if len(own) > 1 else rows
 
 
 def _add_moves(moved: Moved, tries: Sequence[PlannedAttempt]) -> Moved:
-    """Return the moves with those of one more unit of work."""
-    rows = list(moved)
+    """Return the moves with those of one more unit of work, in as many rows as have room.
+
+    The rows of the unit come first for that, then those of the most messages, then the latest.
+    """
+    rows = list(moved[-1:])
     for one in tries:
         step, item = one.step, one.item
         number, seq = item.attempts_made + 1, item.message.browse_seq
@@ -99,15 +103,22 @@ def _add_moves(moved: Moved, tries: Sequence[PlannedAttempt]) -> Moved:
             rows[-1] = (number, before[1], seq, *target)
         else:
             rows.append((number, seq, seq, *target))
-    return tuple(rows[-MOST_ROWS:])
+    rows, earlier = rows[-MOST_ROWS:], moved[:-1]
+    if len(earlier) + len(rows) > MOST_ROWS:
+        by_length = sorted(enumerate(earlier), key=lambda at: (at[1][2] - at[1][1], at[0]))
+        kept = by_length[len(earlier) + len(rows) - MOST_ROWS :]
+        earlier = tuple(row for _, row in sorted(kept))
+    return *earlier, *rows
 
 
 def _join_moves(moved: Moved) -> Moved:
-    """Return moves in the order of the queue, in as few rows as units of several lanes allow."""
+    """Return moves in as few rows as possible; units of several lanes make them in any order."""
     rows = list[tuple[Any, ...]]()
-    for row in sorted(moved):
-        if rows and rows[-1][0] == row[0] and rows[-1][2] == row[1] - 1 and rows[-1][3:] == row[3:]:
-            rows[-1] = (row[0], rows[-1][1], *row[2:])
+    for row in sorted(moved, key=lambda row: (row[0], row[3:], row[1])):
+        number, first, last, *target = row
+        before = rows[-1] if rows else ()
+        if before and (before[0], *before[3:]) == (number, *target) and first <= before[2] + 1:
+            rows[-1] = (number, before[1], max(before[2], last), *target)
         else:
             rows.append(row)
     return tuple(rows)

@@ -169,14 +169,15 @@ def test_messages_that_fail_or_are_gone_cost_the_others_of_their_lane_nothing(
 ) -> None:
     world.mqsc(SMALL)
     world.dead_letter(b"gone", dest_q="SMALL")
-    bodies = put(world, "SMALL", "SMALL", "SMALL", "CLOSED")
+    bodies = put(world, "SMALL", "SMALL", "CLOSED")
     world.dead_letter(TOO_LONG, dest_q="SMALL")
+    world.dead_letter(b"last", dest_q="SMALL")
     execution = world.plan("WAIT(NO)\nACTION(RETRY)")
     handed_over.then.append(world.lose_first)
 
     make_pass(execution)
 
-    assert world.bodies("SMALL") == bodies[:3]
+    assert world.bodies("SMALL") == [*bodies[:2], b"last"]
     assert Counter(settle(execution)) == {"delivered": 3, "exhausted": 2, "taken": 1}
 
 
