@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import jsonschema
-
 from mqdlq.constants import MQRC
 from mqdlq.controls.repair import SCHEMA as REPAIR
 from mqdlq.errors import RestoreError
@@ -136,6 +134,10 @@ def form(schemas: Mapping[str, dict[str, Any]] = SCHEMAS) -> dict[str, dict[str,
 
 def fault(conf: Mapping[str, Any], schemas: Mapping[str, dict[str, Any]] = SCHEMAS) -> str:
     """Return in one sentence what is wrong with a run's parameters, or ""."""
+    if not conf:
+        return ""
+    import jsonschema  # noqa: PLC0415 (slow, and most runs have no parameters)
+
     unknown = sorted(set(conf) - set(schemas))
     if unknown:
         known = ", ".join(sorted(schemas))

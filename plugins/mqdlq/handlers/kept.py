@@ -102,7 +102,8 @@ class Kept:
         return {}
 
     def _store(self) -> None:
-        directories.make_private_directory(self._file.parent)
+        # No directory above it: who may create that is not for the first one that parses.
+        self._file.parent.mkdir(mode=0o700, exist_ok=True)
         data = pickle.dumps(self._used, pickle.HIGHEST_PROTOCOL)
         descriptor, new = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.stem}-")
         try:

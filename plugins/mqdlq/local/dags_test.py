@@ -43,7 +43,12 @@ def main() -> None:
     from airflow.__main__ import main as airflow  # noqa: PLC0415 (the same)
     from airflow.configuration import conf  # noqa: PLC0415 (the same)
     from airflow.models.dagrun import DagRun  # noqa: PLC0415 (the same)
+    from airflow.sdk.definitions._internal import dag_parsing_context  # noqa: PLC0415 (the same)
     from sqlalchemy import event  # noqa: PLC0415 (the same)
+
+    from mqdlq.lake.arrow import keep_pandas_out  # noqa: PLC0415 (the same)
+
+    keep_pandas_out()
 
     options = {key: conf.get("logging", key) for key in PLACE}
     sys.stdout.write(f"{json.dumps(options)}\n")
@@ -53,7 +58,9 @@ def main() -> None:
     settings.get_policy_plugin_manager().register(_mutation_hook())
     settings.task_instance_mutation_hook.is_noop = False  # type: ignore[attr-defined]
     sys.argv = ["airflow", "dags", "test", dag_of(name), "--conf", given]
-    airflow()
+    # Airflow parses all files twice: neither time those of other handlers.
+    with dag_parsing_context._airflow_parsing_context_manager(dag_id=dag_of(name)):  # noqa: SLF001 (there is no other)
+        airflow()
 
 
 def _check(name: str, conf: Mapping[str, Any]) -> None:

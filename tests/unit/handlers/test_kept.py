@@ -15,7 +15,8 @@ from mqdlq.handlers import Kept, kept
 def _file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file that has not changed for long; values are kept below the test's directory."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "home"))
-    (tmp_path / "files").mkdir()
+    for directory in ("files", "home"):
+        (tmp_path / directory).mkdir()
     file = tmp_path / "files" / "file"
     file.write_text("1")
     return settled(file, monkeypatch)

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-import jsonschema
-
 from mqdlq.errors import HandlerError
 from mqdlq.headers import HEADER_OF_FORMAT
 from mqdlq.model import Action
@@ -67,6 +65,10 @@ def read_repair(text: str) -> Repair | None:
 
 def parse_repair(given: Mapping[str, Any] | None) -> Repair | None:
     """Return the repair that a run is given; raises HandlerError for an invalid one."""
+    if given is None:
+        return None
+    import jsonschema  # noqa: PLC0415 (slow, and repairs are rare)
+
     for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(given):
         where, found = error.json_path, error.instance
         if error.validator == "additionalProperties":
@@ -75,8 +77,6 @@ def parse_repair(given: Mapping[str, Any] | None) -> Repair | None:
             "MQDLQ-520",
             f"repair{where.removeprefix('$')}: found {found!r}; expected {_EXPECTED[where]}",
         )
-    if given is None:
-        return None
     ccsid = given.get("coded_char_set_id")
     # For JSON Schema 1208.0 is an integer, too.
     return Repair(given.get("format"), None if ccsid is None else int(ccsid))

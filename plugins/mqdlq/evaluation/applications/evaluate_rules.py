@@ -9,6 +9,7 @@ from typing import Any
 
 from mqdlq.evaluation.applications import FAILURE, run
 from mqdlq.evaluation.evaluate import evaluate
+from mqdlq.lake.arrow import keep_pandas_out
 
 SNAPSHOT = "the directory of a finished snapshot; with several, each message's newest row counts"
 EXPLAIN = "add to each message its winning rule, or the nearest rule if none matches"
@@ -36,4 +37,5 @@ def _evaluate(snapshot: list[str], **options: Any) -> None:
 
 
 if __name__ == "__main__":
+    keep_pandas_out()
     sys.exit(main(sys.argv[1:]))
