@@ -189,15 +189,12 @@ def _build(
     of_tasks: dict[str, dict[str, Any]],
     directory: Path | None,
 ) -> DAG:
-    own = {task: {"task_id": task, **others} for task, others in of_tasks.items()}
-    for task in own.keys() - {"evaluate"}:
-        own[task]["directory"] = directory
-    for task in ("sense", "report"):
-        own[task]["retry_policy"] = RetryTransient(waits_for_people=False)
-    # One at a time, however many runs overlap, even in a pool with more slots. A retry that is
-    # deferred would count there, and keep those of other runs from their passes.
-    for task in ("evaluate", "execute"):
-        own[task]["max_active_tis_per_dag"] = 1
+    own: dict[str, dict[str, Any]] = {
+        task: {"task_id": task, "directory": directory, **others}
+        for task, others in of_tasks.items()
+    }
+    del own["evaluate"]["directory"]
+    at_once = RetryTransient(waits_for_people=False)
     with DAG(
         dag_of(handler.name),
         schedule=schedule,
@@ -216,7 +213,7 @@ def _build(
         auto_register=False,
     ) as dag:
         chain(
-            Sense(**own["sense"]),
+            Sense(retry_policy=at_once, **own["sense"]),
             Snapshot(**own["snapshot"]),
             spark_task(
                 program="evaluate_rules",
@@ -229,12 +226,15 @@ def _build(
                 ],
                 messages="result_of(ti, 'snapshot')['messages']",
                 execution_timeout=handler.evaluate_timeout,
+                max_active_tis_per_dag=1,
                 **own["evaluate"],
             ),
             Approve(**own["approve"]),
-            Execute(**own["execute"]),
+            # One at a time, however many runs overlap, even in a pool with more slots. A retry that
+            # is deferred would count there, and keep those of other runs from their passes.
+            Execute(max_active_tis_per_dag=1, **own["execute"]),
             Retry(**own["retry"]),
-            Report(trigger_rule=TriggerRule.ALL_DONE, **own["report"]),
+            Report(retry_policy=at_once, trigger_rule=TriggerRule.ALL_DONE, **own["report"]),
         )
     dag.params = params_of(SCHEMAS)
     return dag
