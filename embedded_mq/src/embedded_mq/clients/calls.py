@@ -322,11 +322,13 @@ def MQPUT1(hconn: int, od: bytes, md: bytes, pmo: bytes, message: bytes) -> PutR
 def _put_one(connection: Connection, od: bytes, md: bytes, pmo: bytes, message: bytes) -> PutResult:
     # The options of MQPMO and MQOO that concern opening have the same values.
     options = MQPMO.unpack(pmo).options & PUT1_OPEN_OPTIONS | mq.MQOO_OUTPUT
-    opened = opening.open_object(connection, MQOD.unpack(od), options, is_registered=False)
+    opened = connection.reopen(od, options)
+    if opened is None:
+        opened = opening.open_object(connection, MQOD.unpack(od), options, is_registered=False)
     try:
         return putting.put(connection, opened.handle, md, pmo, message)
     finally:
-        connection.drop_object(opened)
+        connection.drop_object(opened, od)
 
 
 def MQGET(hconn: int, hobj: int, md: bytes, gmo: bytes, max_length: int) -> GetResult:

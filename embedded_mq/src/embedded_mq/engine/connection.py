@@ -188,6 +188,7 @@ class Connection:
         self.unit_of_work = UnitOfWork()
         self.message_handles = MessageHandles()
         self._objects: dict[int, OpenObject] = {}
+        self._put_to: tuple[bytes, OpenObject | None, Catalogue | None] = (b"", None, None)
         self._last_handle = FIRST_OBJECT_HANDLE - 1
         self._ids_issued = 0
         try:
@@ -252,9 +253,24 @@ class Connection:
         self._objects[opened.handle] = opened
         return opened
 
-    def drop_object(self, opened: OpenObject) -> None:
-        """Remove an object that is closed or could not be opened."""
+    def drop_object(self, opened: OpenObject, od: bytes = b"") -> None:
+        """Remove an object that is closed or could not be opened.
+
+        `od` is the packed MQOD of an object that the next MQPUT1 is likely to open again.
+        """
         del self._objects[opened.handle]
+        if od:
+            self._put_to = od, opened, self.store.last_catalogue
+
+    def reopen(self, od: bytes, options: int) -> OpenObject | None:
+        """Return what the last MQPUT1 opened by the same MQOD, if no definition has changed."""
+        last_od, opened, catalogue = self._put_to
+        if opened is None or catalogue is not self.store.last_catalogue:
+            return None
+        if (last_od, opened.options) != (od, options):
+            return None
+        self._objects[opened.handle] = opened
+        return opened
 
     def find_object(self, handle: int) -> OpenObject:
         """Return an open object (MQRC_HOBJ_ERROR)."""
