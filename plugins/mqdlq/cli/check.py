@@ -143,7 +143,7 @@ def find_own_targets(
     with suppress(MqDlqError):  # the check of authorities has reported it
         queues[0] = queues[0] or queue_manager.dead_letter_q_name()
     known = Destinations(queue_manager, 1)
-    found = {name: known.find_own((name, ""), queues) for name in targets}
+    found = {name: known.find_own((name, ""), tuple(queues)) for name in targets}
     return [
         f"{name} leads to {own}, a queue of this very handler: messages for it stay;"
         " name another target"

@@ -107,6 +107,10 @@ class ControlChain:
         control may pause the moves, and wait.
         """
         items = [one.item for one in planned.tries]
+        if not self._controls:
+            for item in items:
+                item.hold = None
+            return True
         if any(control.awaits_results(item) for control in self._controls for item in items):
             moves.await_results()
         # A wait takes time, and the moves before it may have been committed: ask once more.
@@ -145,7 +149,7 @@ class ControlChain:
 
     def _find_hold(self, item: WorkItem) -> Hold | None:
         """Return the first hold; a control may name the outcome of an exhausted message, too."""
-        if item.open_step is None:
+        if not self._controls or item.open_step is None:
             return None
         holds = (control.find_hold(item) for control in self._controls)
         return next(filter(None, holds), None)

@@ -277,8 +277,15 @@ class Planned:
 
     tries: tuple[PlannedAttempt, ...]
     reached: int = 0
+    # The engine asks for them again and again.
+    destination: Destination | None = field(init=False)
+    lengths: Sequence[int] = field(init=False)
 
     is_got: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self.destination = self.tries[0].step.destination
+        self.lengths = [one.length for one in self.tries]
 
     @property
     def message_key(self) -> bytes:
@@ -291,14 +298,6 @@ class Planned:
     @property
     def authority(self) -> PutAuthority:
         return self.tries[0].step.put_authority
-
-    @property
-    def destination(self) -> Destination | None:
-        return self.tries[0].step.destination
-
-    @property
-    def lengths(self) -> list[int]:
-        return [one.length for one in self.tries]
 
 
 class Browses(Flag):

@@ -80,6 +80,7 @@ def header_row(
 
 _EXPIRY: Final = MQMD.slice_of("expiry")
 _BACKOUT_COUNT: Final = MQMD.slice_of("backout_count")
+_ZERO: Final = bytes(4)
 
 
 def _require_descriptor(descriptor: bytes) -> None:
@@ -98,11 +99,9 @@ def message_key(descriptor: bytes, total_length: int, body_prefix: bytes) -> byt
     needed = min(DLH_LENGTH, total_length)
     require_prefix(body_prefix, needed)
     steady = bytearray(descriptor)
-    steady[_EXPIRY] = steady[_BACKOUT_COUNT] = bytes(4)
-    digest = sha256(steady)
-    digest.update(total_length.to_bytes(8, "big"))
-    digest.update(body_prefix[:needed])
-    return digest.digest()
+    steady[_EXPIRY] = steady[_BACKOUT_COUNT] = _ZERO
+    length = total_length.to_bytes(8, "big")
+    return sha256(b"".join((steady, length, body_prefix[:needed]))).digest()
 
 
 # Identify a message by what stays the same when it is delivered and becomes a dead letter again.

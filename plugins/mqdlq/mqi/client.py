@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,20 +31,34 @@ class Client:
         """The library's MD, GMO, PMO and OD in a faster form (see `packed_descriptors`)."""
         return packed_structures(self.module)
 
-    @contextmanager
-    def translating_errors(self, verb: str, subject: str) -> Iterator[None]:
+    def translating_errors(self, verb: str, subject: str) -> _TranslatingErrors:
         """Turn the library's MQMIError into a QueueManagerError with the call and its object.
 
         A warning (MQCC_WARNING) is raised like a failure, as both libraries do; `completion`
         tells them apart.
         """
-        try:
-            yield
-        except self.module.MQMIError as error:
-            kind, _, name = subject.rpartition(" ")
-            advice = hint(error.reason, name) if kind.endswith("queue") else ""
-            text = reason_text(error.reason) + (f": {advice}" if advice else "")
-            raise QueueManagerError(verb, subject, error.comp, error.reason, text) from error
+        return _TranslatingErrors(self.module.MQMIError, verb, subject)
+
+
+class _TranslatingErrors:
+    """See `Client.translating_errors`: a generator would take longer, several times a message."""
+
+    __slots__ = ("_failure", "_subject", "_verb")
+
+    def __init__(self, failure: type[Any], verb: str, subject: str) -> None:
+        self._failure, self._verb, self._subject = failure, verb, subject
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if not isinstance(error, self._failure):
+            return
+        what, _, name = self._subject.rpartition(" ")
+        advice = hint(error.reason, name) if what.endswith("queue") else ""
+        text = reason_text(error.reason) + (f": {advice}" if advice else "")
+        made = QueueManagerError(self._verb, self._subject, error.comp, error.reason, text)
+        raise made from error
 
 
 def import_client(name: str | None = None) -> Client:

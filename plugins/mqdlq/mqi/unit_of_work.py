@@ -73,6 +73,7 @@ class Syncpoint:
         self._open = True
         constants = self._client.CMQC
         self._put_options = constants.MQPMO_SYNCPOINT | constants.MQPMO_FAIL_IF_QUIESCING
+        self._targets: dict[tuple[str, str, bytes], Any] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -127,9 +128,15 @@ class Syncpoint:
         return described
 
     def _target(self, delivery: Delivery) -> Any:
-        target = self._client.packed.OD()
-        target.ObjectName = name_bytes(delivery.target_q)
-        target.ObjectQMgrName = name_bytes(delivery.target_q_mgr)
+        """Return the MQOD of the target; MQPUT1 leaves it as it is, so that it serves again."""
+        place = delivery.target_q, delivery.target_q_mgr, delivery.alternate_user
+        target = self._targets.get(place)
+        if target is None:
+            target = self._targets[place] = self._client.packed.OD()
+            target.ObjectName = name_bytes(delivery.target_q)
+            target.ObjectQMgrName = name_bytes(delivery.target_q_mgr)
+            if delivery.alternate_user:
+                target.AlternateUserId = delivery.alternate_user
         return target
 
     def _put(self, target: Any, delivery: Delivery, descriptor: Any, pmo: Any) -> None:
@@ -145,6 +152,13 @@ class UnitOfWork(Syncpoint):
         self._cursor = cursor
         constants = self._client.CMQC
         self._get_options = constants.MQGMO_MSG_UNDER_CURSOR | constants.MQGMO_SYNCPOINT
+        # All gets share one set of options, and all puts another: to make them takes long.
+        self._gmo = message_options(self._queue_manager, self._get_options, cursor.handle)
+        self._pmo = self._client.packed.PMO()
+        self._pmo.Options = self._put_options | constants.MQPMO_PASS_ALL_CONTEXT
+        self._pmo.Context = cursor.queue.get_handle()
+        self._pmo.OriginalMsgHandle = cursor.handle.msg_handle
+        self._pmo.Action = constants.MQACTP_FORWARD
 
     def get_under_cursor(self, length: int) -> GotMessage:
         """Get the message under the browse cursor, whole and unconverted (MQGET).
@@ -153,9 +167,8 @@ class UnitOfWork(Syncpoint):
         MQRC_TRUNCATED_MSG_FAILED (2080).
         """
         descriptor = self._client.packed.MD()
-        gmo = message_options(self._queue_manager, self._get_options, self._cursor.handle)
         with self._client.translating_errors("MQGET", f"queue {self._cursor.name}"):
-            body = self._cursor.queue.get(length, descriptor, gmo)
+            body = self._cursor.queue.get(length, descriptor, self._gmo)
         return GotMessage(descriptor, bytes(body))
 
     def get_with_properties(self, length: int) -> GotMessage:
@@ -169,16 +182,12 @@ class UnitOfWork(Syncpoint):
         "MQPMO options", MQPMO_PASS_ALL_CONTEXT). A warning counts as a failure, as in IBM's
         handler.
         """
-        packed, constants = self._client.packed, self._client.CMQC
-        descriptor = self._described(got.descriptor.pack(), delivery)
-        target, pmo = self._target(delivery), packed.PMO()
-        pmo.Options = self._put_options | constants.MQPMO_PASS_ALL_CONTEXT
+        constants, pmo = self._client.CMQC, self._pmo
+        descriptor = self._described(got.descriptor.packed, delivery)
         if delivery.alternate_user:
-            target.AlternateUserId = delivery.alternate_user
+            pmo = self._own_options()
             pmo.Options |= constants.MQPMO_ALTERNATE_USER_AUTHORITY
-        pmo.Context = self._cursor.queue.get_handle()
-        pmo.OriginalMsgHandle = self._cursor.handle.msg_handle
-        pmo.Action = constants.MQACTP_FORWARD
+        target = self._target(delivery)
         try:
             self._put(target, delivery, descriptor, pmo)
         except QueueManagerError as error:
@@ -190,12 +199,17 @@ class UnitOfWork(Syncpoint):
                 # The Format claims an MQRFH2, which is not valid. A message without properties does
                 # not need the handle, and without it the queue manager does not read the MQRFH2
                 # (IBM MQ docs, "MQRFH2 headers that are not valid").
+                pmo = pmo if delivery.alternate_user else self._own_options()
                 pmo.OriginalMsgHandle, pmo.Action = 0, constants.MQACTP_NEW
             elif not _fits_version_1(descriptor):
                 raise
             if _fits_version_1(descriptor):
                 descriptor.Version = MQMD_VERSION_1
             self._put(target, delivery, descriptor, pmo)
+
+    def _own_options(self) -> Any:
+        """Return the options of one put, which may differ from those of the others."""
+        return self._client.packed.PMO().unpack(self._pmo.packed)
 
 
 def _fits_version_1(descriptor: Any) -> bool:

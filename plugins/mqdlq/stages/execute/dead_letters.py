@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 
 from mqdlq.controls.registry import ControlChain
@@ -233,7 +234,11 @@ class DeadLetterSource:
 
     def _check_message_key(self, planned: PlannedAttempt, got: GotMessage) -> None:
         """Refuse a message that is not the planned one, before anything is done with it."""
-        key = message_key(got.descriptor.pack(), len(got.body), got.body)
+        browsed, descriptor, body = planned.browsed, got.descriptor.packed, got.body
+        is_same = descriptor == browsed.descriptor and len(body) == browsed.total_length
+        if is_same and body.startswith(browsed.prefix):
+            return  # to compare takes less time than the key
+        key = message_key(bytes(descriptor), len(body), body)
         if key != planned.item.message.message_key:
             raise ExecutionError(
                 "MQDLQ-604",
@@ -250,6 +255,7 @@ def _compute_key(browsed: BrowsedMessage) -> bytes:
 # Build the put that one step of a plan requires for one message.
 
 _FORMAT = MQDLH.slice_of("format")
+_TIMES = MQDLH.slice_of("put_date", "put_time")
 
 
 def build_delivery(step: Step, got: GotMessage) -> Delivery:
@@ -263,8 +269,8 @@ def build_delivery(step: Step, got: GotMessage) -> Delivery:
     user = descriptor.UserIdentifier if step.put_authority is PutAuthority.CTX else b""
     if step.action is Action.FWD and step.header:
         return Delivery(*to, got.body, alternate_user=user)
-    plain = strip_dead_letter_header(*to, got.body, descriptor.Encoding, descriptor.CodedCharSetId)
-    return replace(plain, alternate_user=user)
+    described = descriptor.Encoding, descriptor.CodedCharSetId
+    return strip_dead_letter_header(*to, got.body, *described, user=user)
 
 
 def repair_delivery(delivery: Delivery, repair: Repair, got: GotMessage) -> Delivery:
@@ -285,28 +291,28 @@ def repair_delivery(delivery: Delivery, repair: Repair, got: GotMessage) -> Deli
 
 
 def strip_dead_letter_header(
-    target_q: str, target_q_mgr: str, body: bytes, encoding: int, ccsid: int
+    target_q: str, target_q_mgr: str, body: bytes, encoding: int, ccsid: int, *, user: bytes = b""
 ) -> Delivery:
     """Return the put of a message without its MQDLH, which is written in `encoding` and `ccsid`.
 
     Raises MalformedHeaderError if the message does not begin with an MQDLH.
     """
-    header = DeadLetterHeader.decode(body, encoding=encoding, ccsid=ccsid)
-    return Delivery(
-        target_q,
-        target_q_mgr,
-        body[DLH_LENGTH:],
-        encoding=header.encoding,
-        coded_char_set_id=following_ccsid(header.coded_char_set_id, ccsid),
-        format=_format_after_header(body, header),
-    )
+    # Dead letters have equal headers but for the time, which decides nothing here.
+    header = body[:DLH_LENGTH]
+    timeless = header[: _TIMES.start] + bytes(_TIMES.stop - _TIMES.start) + header[_TIMES.stop :]
+    found = _read_what_follows(timeless if len(header) == DLH_LENGTH else header, encoding, ccsid)
+    return Delivery(target_q, target_q_mgr, body[DLH_LENGTH:], *found, alternate_user=user)
 
 
-def _format_after_header(body: bytes, header: DeadLetterHeader) -> bytes:
-    """Return the MQDLH's Format for an MQMD, which is in the connection's character set.
+@lru_cache(maxsize=4096)
+def _read_what_follows(header: bytes, encoding: int, ccsid: int) -> tuple[int, int, bytes]:
+    """Return Encoding, CodedCharSetId and Format for the MQMD of a message without its MQDLH.
 
-    The bytes are copied from the header unchanged, unless the header is in EBCDIC.
+    The MQMD is in the connection's character set. The bytes of the Format are copied from the
+    header unchanged, unless the header is in EBCDIC.
     """
-    if body.startswith(MQDLH.struc_id):
-        return body[_FORMAT]
-    return header.format.ljust(8).encode("latin-1", "replace")
+    read = DeadLetterHeader.decode(header, encoding=encoding, ccsid=ccsid)
+    text = header[_FORMAT]
+    if not header.startswith(MQDLH.struc_id):
+        text = read.format.ljust(8).encode("latin-1", "replace")
+    return read.encoding, following_ccsid(read.coded_char_set_id, ccsid), text

@@ -267,9 +267,8 @@ def _may_move(
 ) -> bool:
     """Return whether all messages may move; otherwise record why they stay."""
     for one in planned.tries:
-        why: Reason | None = Why.PLAN_ALTERED()
-        if rules.agrees(one):
-            why = _find_own_target(one, rules.run, destinations)
+        is_agreed = rules.agrees(one)
+        why = _find_own_target(one, rules.run, destinations) if is_agreed else Why.PLAN_ALTERED()
         if why:
             booking.withhold(planned, why, one)
             return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import suppress
 
 from mqdlq.constants import MQRC
@@ -59,6 +58,7 @@ class Destinations:
         self._allowances: dict[Destination | None, int] = {}
         self._explanations: dict[tuple[Destination, int], str] = {}
         self._resolved: dict[Destination, Destination] = {}
+        self._own: dict[tuple[Destination, tuple[str, ...]], str] = {}
 
     def find_blocking_reason(
         self, destination: Destination | None, authority: PutAuthority = PutAuthority.DEF
@@ -127,16 +127,20 @@ class Destinations:
             self._explanations[destination, reason] = advice
         return self._explanations[destination, reason]
 
-    def find_own(self, destination: Destination, queues: Collection[str], user: bytes = b"") -> str:
+    def find_own(self, destination: Destination, queues: tuple[str, ...], user: bytes = b"") -> str:
         """Return which of these queues of this queue manager a destination leads to, or "".
 
         Aliases of queues and of queue managers count, also among `queues`. Each name is resolved at
         most once; one that cannot be resolved stands for itself, and then its put fails or decides.
         `user` is the user whose authority the put needs, or b"".
         """
+        if (destination, queues) in self._own:
+            return self._own[destination, queues]
         constants = self.queue_manager.client.CMQC
         target = self._resolve(destination, constants.MQOO_OUTPUT, user)
         own = {self._resolve((name, ""), constants.MQOO_BROWSE): name for name in queues}
+        if destination in self._resolved:
+            self._own[destination, queues] = own.get(target, "")
         return own.get(target, "")
 
     def resolved(self, destination: Destination) -> Destination:

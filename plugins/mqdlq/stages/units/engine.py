@@ -248,8 +248,9 @@ class UnitEngine(Generic[M]):
             reason = MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
         if reason and self._recorder.skip(move, reason):
             return
-        if self._has_room(move) or (self.pause(move) and self._recorder.may_make(move)):
-            self._add_to_open_unit(move)
+        number = count_uncommitted_messages(move, self.destinations)
+        if self._has_room(move, number) or (self.pause(move) and self._recorder.may_make(move)):
+            self._add_to_open_unit(move, number)
         else:
             self._recorder.leave(move)
 
@@ -283,7 +284,7 @@ class UnitEngine(Generic[M]):
             self._redo_all(open_unit.moves)
         return bool(failure)
 
-    def _add_to_open_unit(self, move: M) -> None:
+    def _add_to_open_unit(self, move: M, number: int) -> None:
         open_unit = self._open_unit
         unit = open_unit.unit = open_unit.unit or self._source.open()
         try:
@@ -297,23 +298,23 @@ class UnitEngine(Generic[M]):
         if reason:
             self._back_out_and_redo(unit, move, reason)
             return
+        destination, lengths = move.destination, move.lengths
         open_unit.moves.append(move)
-        open_unit.destinations[move.destination] += len(move.lengths)
-        open_unit.length += sum(move.lengths)
-        open_unit.uncommitted += count_uncommitted_messages(move, self.destinations)
-        if open_unit.destinations[move.destination] >= self.destinations.allowed_messages(
-            move.destination
-        ):
+        open_unit.destinations[destination] += len(lengths)
+        open_unit.length += sum(lengths)
+        open_unit.uncommitted += number
+        allowed = self.destinations.allowed_messages(destination)
+        if open_unit.destinations[destination] >= allowed:
             self.commit()
 
-    def _has_room(self, move: M) -> bool:
-        open_unit = self._open_unit
-        markers = 1 + len(self._markers_to_clear)
-        more = count_uncommitted_messages(move, self.destinations) + markers
-        messages = open_unit.destinations[move.destination] + len(move.lengths)
+    def _has_room(self, move: M, number: int) -> bool:
+        """Return whether the open unit of work has room for a move of so many messages."""
+        open_unit, lengths = self._open_unit, move.lengths
+        more = number + 1 + len(self._markers_to_clear)
+        messages = open_unit.destinations[move.destination] + len(lengths)
         return (
             open_unit.uncommitted + more <= self._uncommitted_limit
-            and open_unit.length + sum(move.lengths) <= MAX_BYTES_IN_A_UNIT
+            and open_unit.length + sum(lengths) <= MAX_BYTES_IN_A_UNIT
             and messages <= self.destinations.limit
         )
 
