@@ -32,7 +32,8 @@ from mqdlq.lake import SnapshotWriter
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import add
-from mqdlq.ledger.tables import TakenSnapshot, messages, outcomes, run_messages
+from mqdlq.ledger.messages import OutcomeLot, book, run_number
+from mqdlq.ledger.tables import Ending, TakenSnapshot, listed_messages, messages
 from mqdlq.model import Disposition, Outcome
 from mqdlq.reasons import Why
 from tests.support.postgresql import server
@@ -197,15 +198,15 @@ def _list(ledger: Ledger, run_id: str, batch: pa.RecordBatch, place: tuple[str, 
     ids = batch.column("browse_seq").to_pylist()
     keys = batch.column("message_key").to_pylist()
     identity = {"queue_manager": place[0], "queue": place[1], "occurrence": 0, "residence": 0}
-    decision = {"rule": 0, "action": "", "target_q": "", "target_q_mgr": "", "at": NOON}
-    how = {"outcome": Outcome.UNMATCHED, "why": Why.NO_RULE_MATCHES()}
-    end = {"run_id": run_id, **how, **decision}
-    listed = {"run_id": run_id, "disposition": Disposition.UNMATCHED}
+    lot = OutcomeLot(Ending(0, "", "", "", Outcome.UNMATCHED), Why.NO_RULE_MATCHES(), NOON, ids)
     pairs = zip(ids, keys, strict=True)
     with ledger.engine.begin() as connection:
         rows: Iterator[dict[str, Any]] = (
             {**identity, "message_id": one, "message_key": key} for one, key in pairs
         )
         add(connection, messages, list(rows))
-        add(connection, run_messages, [{**listed, "message_id": i, "browse_seq": i} for i in ids])
-        add(connection, outcomes, [{**end, "message_id": one} for one in ids])
+        run_no = run_number(connection, run_id)
+        listed = {"run_no": run_no, "disposition": Disposition.UNMATCHED}
+        rows = ({**listed, "message_id": one, "browse_seq": one} for one in ids)
+        add(connection, listed_messages, list(rows))
+        book(connection, run_no, [lot])

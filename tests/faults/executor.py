@@ -40,9 +40,12 @@ def freeze_before(step: str, ledger: Ledger) -> None:
         UnitOfWork.commit = commit_late  # type: ignore[method-assign, assignment]
     elif step:
         seen: list[str] = []
+        # The first statement of the transaction: a frozen process must not hold the ledger.
+        first = "INSERT INTO units" if step == "intended" else "INSERT INTO unit_states"
 
         def look(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
-            is_it = statement.startswith("INSERT INTO attempts") and step in str(parameters)
+            is_it = statement.startswith(f"{first} ")
+            is_it = is_it and (step == "intended" or step in str(parameters))
             if is_it and not seen:
                 seen.append(statement)
                 freeze()

@@ -132,7 +132,7 @@ def _attempts(ledger: Ledger, run_ids: Collection[str]) -> Iterator[RowMapping]:
         select(attempts, messages.c.queue_manager, messages.c.queue)
         .join(messages, messages.c.message_id == attempts.c.message_id)
         .where(attempts.c.run_id.in_(run_ids))
-        .order_by(attempts.c.seq)
+        .order_by(attempts.c.seq, attempts.c.place)
     )
     with ledger.engine.connect() as connection:
         yield from connection.execute(query).mappings().all()

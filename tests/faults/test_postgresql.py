@@ -81,7 +81,7 @@ def test_a_database_crash_during_a_pass_loses_and_doubles_no_message(
     server, seen = running_server(), []
 
     def die(*call: object) -> None:
-        is_it = str(call[2]).startswith("INSERT INTO attempts") and state in str(call[3])
+        is_it = str(call[2]).startswith("INSERT INTO unit_states") and state in str(call[3])
         seen.append(is_it)
         if seen.count(True) == 3 and is_it:
             server.kill()

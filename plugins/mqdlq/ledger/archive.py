@@ -165,11 +165,14 @@ class Archive(Repository):
         )
         is_move = (made.action == Action.DISCARD) | (is_repaired & (made.rule != 0))
         confirmed = sa.func.max(sa.case((made.state == AttemptState.CONFIRMED, made.seq)))
-        decisive = sa.select(sa.func.coalesce(confirmed, sa.func.max(made.seq))).where(is_move)
+        last = sa.func.coalesce(confirmed, sa.func.max(made.seq)).label("seq")
+        decisive = sa.select(made.message_id, last).where(is_move)
         found = {}
         for run_id in run_ids:
-            own = decisive.where(made.run_id == run_id).group_by(made.message_id)
-            for row in self._rows(sa.select(t.attempts).where(made.seq.in_(own))):
+            own = decisive.where(made.run_id == run_id).group_by(made.message_id).subquery()
+            is_it = (made.message_id == own.c.message_id) & (made.seq == own.c.seq)
+            query = sa.select(t.attempts).join(own, is_it).where(made.run_id == run_id)
+            for row in self._rows(query):
                 move = {"move": row.state, "rule": row.rule, "moved_at": row.at}
                 found[row.run_id, row.message_id] = move
         return found

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from mqdlq.ledger import tables as t
-from mqdlq.ledger.database import Condition, Repository, Row, add, in_parts
+from mqdlq.ledger.database import (
+    Condition,
+    Repository,
+    Row,
+    add,
+    add_many,
+    in_parts,
+    in_turn,
+    inserted,
+)
 from mqdlq.ledger.messages import (
-    OUTCOME_OF_LISTED,
+    OutcomeLot,
+    book,
     booking,
     has_departed,
+    has_outcome,
     is_at,
-    is_without,
-    outcome_row,
+    lots_of,
+    run_number,
 )
 from mqdlq.ledger.runs import is_beside
 from mqdlq.model import GIVEN_ACTION, AttemptState, Outcome
@@ -28,10 +40,9 @@ COUNTED: Final = (AttemptState.FAILED, AttemptState.CONFIRMED)
 _GOT: Final = (AttemptState.INTENDED, AttemptState.FAILED, AttemptState.BACKED_OUT_WITH_BATCH)
 """The states that an attempt comes to soon after the get of its message."""
 
-_COLUMNS: Final = [column.name for column in t.attempts.columns if column.name != "seq"]
 _LAST: Final = t.attempt_states.c
+_AS_MADE: Final = (_LAST.seq, _LAST.place)
 _CONFIRMED: Final = _LAST.state == AttemptState.CONFIRMED
-_INTENDED: Final = _LAST.state == AttemptState.INTENDED
 _FIELDS: Final = [
     t.messages.c.message_key if name == "message_key" else _LAST[name]
     for name in t.Attempt.__match_args__
@@ -45,10 +56,14 @@ _ATTEMPTS: Final = sa.select(*_FIELDS).join_from(
 class Attempts(Repository):
     """Attempts, each in its latest state; the states before are kept, too."""
 
+    def of_plan(self, run_id: str, plan_id: str) -> UnitBooking:
+        """Return what books the units of work by which a run acts on a plan."""
+        return UnitBooking(self._engine, run_id, plan_id)
+
     def add(
         self,
-        made: Sequence[t.Attempt],
-        ended: Sequence[tuple[str, t.OutcomeFact]] = (),
+        made: Iterable[t.Attempt],
+        ended: Iterable[tuple[str, t.OutcomeFact]] = (),
         learned: Sequence[t.Learned] = (),
     ) -> None:
         """Add the states that attempts have come to and, with them, (run_id, outcome) pairs.
@@ -57,12 +72,17 @@ class Attempts(Repository):
         transaction, durable when this returns. Raises LedgerError, and writes nothing, if one of
         the messages has an outcome in its run already, or was learned of.
         """
-        # Not by asdict, which copies deeply: this is written for every message that moves.
-        rows = [{name: getattr(attempt, name) for name in _COLUMNS} for attempt in made]
-        with booking(self._engine, learned) as (connection, ends):
-            ends += [outcome_row(run_id, fact) for run_id, fact in ended]
-            add(connection, t.attempts, rows)
-            add(connection, t.outcomes, ends)
+        units, facts = defaultdict[str, list[t.Attempt]](list), defaultdict[str, list[Any]](list)
+        for attempt in made:
+            units[attempt.unit].append(attempt)
+        for run_id, fact in ended:
+            facts[run_id].append(fact)
+        with booking(self._engine, learned, in_turn) as (connection, ends):
+            for unit, attempts in units.items():
+                _add_states(connection, unit, attempts)
+            for run_id, own in facts.items():
+                ends.append((run_id, [fact.message_id for fact in own]))
+                book(connection, run_number(connection, run_id), lots_of(own))
 
     def of_run(self, run_id: str) -> list[t.Attempt]:
         """Return a run's attempts in the order made."""
@@ -84,15 +104,16 @@ class Attempts(Repository):
             .order_by(own.browse_seq, _LAST.seq)
         )
         if without:
-            query = query.outerjoin(t.outcomes, OUTCOME_OF_LISTED).where(is_without(without))
+            query = query.where(~has_outcome(_LAST.run_id, _LAST.message_id, without))
         with self._stream(query) as rows:
             for *values, browse_seq in rows:
                 yield browse_seq, t.Attempt(*values)
 
     def between(self, run_id: str) -> tuple[datetime, datetime] | None:
         """Return when a run recorded the first state of an attempt, and when the last one."""
-        at = t.attempts.c.at
-        query = sa.select(sa.func.min(at), sa.func.max(at)).where(t.attempts.c.run_id == run_id)
+        at = t.unit_states.c.at
+        query = sa.select(sa.func.min(at), sa.func.max(at)).join(t.units)
+        query = query.where(t.units.c.run_id == run_id)
         first, last = self._rows(query)[0]
         return None if first is None else (first, last)
 
@@ -179,15 +200,27 @@ class Attempts(Repository):
 
     def in_states(self, queue_manager: str, *states: AttemptState) -> list[t.Attempt]:
         """Return the attempts on a queue manager whose latest state is one of these, in order."""
-        return self._select(t.messages.c.queue_manager == queue_manager, _LAST.state.in_(states))
+        return self._in_states(states, t.messages.c.queue_manager == queue_manager)
 
     def intended(self, queue_manager: str, queue: str) -> list[t.Attempt]:
         """Return the attempts on a queue whose unit of work nobody has settled, oldest first."""
-        return self._select(is_at(queue_manager, queue), _INTENDED)
+        return self._in_states([AttemptState.INTENDED], is_at(queue_manager, queue))
 
     def has_open_units(self, run_id: str) -> bool:
-        query = sa.select(_LAST.unit).where(_LAST.run_id == run_id, _INTENDED)
-        return self._first(query) is not None
+        return bool(self._in_states([AttemptState.INTENDED], _LAST.run_id == run_id))
+
+    def _in_states(self, states: Collection[AttemptState], condition: Condition) -> list[t.Attempt]:
+        """Return the attempts that are in these states now, looking into few units of work."""
+        state, later = t.unit_states, t.unit_states.alias()
+        is_superseded = sa.exists().where(
+            later.c.unit_no == state.c.unit_no,
+            later.c.seq > state.c.seq,
+            later.c.message_id.is_(None),
+        )
+        query = sa.select(t.units.c.unit).distinct().join_from(state, t.units)
+        units = self._values(query.where(state.c.state.in_(states), ~is_superseded))
+        chosen = _ATTEMPTS.where(condition, _LAST.state.in_(states)).order_by(*_AS_MADE)
+        return [t.Attempt(*row) for row in self._among(chosen, _LAST.unit, units)]
 
     def of_unit(self, unit: str) -> list[t.Attempt]:
         return self._select(_LAST.unit == unit)
@@ -206,10 +239,127 @@ class Attempts(Repository):
 
     def earlier_targets(self, run: t.Run) -> set[tuple[str, str]]:
         """Return the (queue, queue manager) to which earlier runs moved messages of this queue."""
-        query = sa.select(_LAST.target_q, _LAST.target_q_mgr).distinct()
-        moved = query.join(t.runs, t.runs.c.run_id == _LAST.run_id).where(_CONFIRMED)
-        return {(queue, of) for queue, of in self._rows(moved.where(is_beside(run)))}
+        lot, state, own = t.attempt_lots.c, t.unit_states.c, t.attempt_messages.c
+        is_in_lot = sa.exists().where(
+            own.unit_no == lot.unit_no, own.lot == lot.lot, own.message_id == state.message_id
+        )
+        query = (
+            sa.select(lot.target_q, lot.target_q_mgr)
+            .distinct()
+            .join_from(t.attempt_lots, t.units)
+            .join(t.runs, t.runs.c.run_id == t.units.c.run_id)
+            .join(t.unit_states, state.unit_no == lot.unit_no)
+            .where(state.state == AttemptState.CONFIRMED, state.message_id.is_(None) | is_in_lot)
+        )
+        return {(queue, of) for queue, of in self._rows(query.where(is_beside(run)))}
 
     def _select(self, *conditions: Condition) -> list[t.Attempt]:
-        with self._stream(_ATTEMPTS.where(*conditions).order_by(_LAST.seq)) as rows:
+        with self._stream(_ATTEMPTS.where(*conditions).order_by(*_AS_MADE)) as rows:
             return [t.Attempt(*row) for row in rows]
+
+
+# Write units of work: what their attempts have in common once, and a state for all of them.
+
+_UNIT_MESSAGE: Final = ("unit_no", "place", "lot", "message_id")
+_ADD_MESSAGE: Final = sa.insert(t.attempt_messages)
+
+
+def _add_unit(
+    connection: sa.Connection, names: tuple[str, str, str], tries: Sequence[t.Try]
+) -> int:
+    """Add a unit of work with its attempts; `names` are its unit, run and plan."""
+    unit_no = inserted(
+        connection, t.units, dict(zip(("unit", "run_id", "plan_id"), names, strict=True))
+    )
+    lots: dict[t.AttemptLot, int] = {}
+    rows = [
+        (unit_no, place, lots.setdefault(lot, len(lots)), message_id)
+        for place, (lot, message_id) in enumerate(tries)
+    ]
+    counted = Counter(lot for _, _, lot, _ in rows)
+    add(
+        connection,
+        t.attempt_lots,
+        [
+            {"unit_no": unit_no, "lot": number, "messages": counted[number], **asdict(lot)}
+            for lot, number in lots.items()
+        ],
+    )
+    add_many(connection, _ADD_MESSAGE, _UNIT_MESSAGE, rows)
+    return unit_no
+
+
+def _add_state(
+    connection: sa.Connection,
+    unit_no: int,
+    change: tuple[AttemptState, int, datetime],
+    message_ids: Iterable[int | None] = (None,),
+) -> None:
+    """Add the state to which all attempts of a unit have come, or those on some messages."""
+    state, mqrc, at = change
+    row = {"unit_no": unit_no, "state": state, "mqrc": mqrc, "at": at}
+    add(connection, t.unit_states, [row | {"message_id": one} for one in message_ids])
+
+
+def _add_states(connection: sa.Connection, unit: str, attempts: Sequence[t.Attempt]) -> None:
+    """Add states of attempts in a unit of work, and those attempts that it does not have yet."""
+    own = t.attempt_messages.c
+    query = sa.select(own.message_id, own.unit_no).join(t.units).where(t.units.c.unit == unit)
+    known = {row.message_id: row.unit_no for row in connection.execute(query)}
+    new = {one.message_id: one for one in attempts if one.message_id not in known}
+    if new:
+        first = attempts[0]
+        tries = [
+            (t.AttemptLot(*(getattr(one, name) for name in t.AttemptLot.__match_args__)), key)
+            for key, one in new.items()
+        ]
+        unit_no = _add_unit(connection, (unit, first.run_id, first.plan_id), tries)
+        known |= dict.fromkeys(new, unit_no)
+    changes: dict[Any, list[int]] = {}
+    for one in attempts:
+        change = known[one.message_id], (one.state, one.mqrc, one.at)
+        changes.setdefault(change, []).append(one.message_id)
+    for (unit_no, change), message_ids in changes.items():
+        is_whole = len(message_ids) == list(known.values()).count(unit_no)
+        _add_state(connection, unit_no, change, (None,) if is_whole else message_ids)
+
+
+class UnitBooking:
+    """Books the units of work of a run by a plan; a unit takes few statements, however large."""
+
+    def __init__(self, engine: sa.Engine, run_id: str, plan_id: str) -> None:
+        self._engine, self._run_id, self._plan_id = engine, run_id, plan_id
+        self._unit_nos: dict[str, int] = {}
+        with engine.connect() as connection:
+            self._run_no = run_number(connection, run_id)
+
+    def begin(
+        self, unit: str, tries: Sequence[t.Try], state: AttemptState, mqrc: int, at: datetime
+    ) -> None:
+        """Add the attempts of a unit of work, all of them in one state."""
+        with self._engine.begin() as connection:
+            names = unit, self._run_id, self._plan_id
+            unit_no = _add_unit(connection, names, tries)
+            _add_state(connection, unit_no, (state, mqrc, at))
+        if state is AttemptState.INTENDED:
+            self._unit_nos[unit] = unit_no
+
+    def confirm(self, unit: str, ended: Sequence[OutcomeLot], at: datetime) -> None:
+        """Add that a unit which was intended has committed, and the outcomes of its messages.
+
+        Raises LedgerError, and writes nothing, if one of them has an outcome in the run already.
+        """
+        with booking(self._engine) as (connection, ends):
+            ends += [(self._run_id, lot.message_ids) for lot in ended]
+            _add_state(connection, self._unit_nos[unit], (AttemptState.CONFIRMED, 0, at))
+            book(connection, self._run_no, ended)
+        del self._unit_nos[unit]
+
+    def back_out(self, unit: str, tries: Sequence[t.Try], mqrc: int, at: datetime) -> None:
+        """Add that a unit was backed out, which may have been intended."""
+        state, unit_no = AttemptState.BACKED_OUT_WITH_BATCH, self._unit_nos.pop(unit, None)
+        if unit_no is None:
+            self.begin(unit, tries, state, mqrc, at)
+            return
+        with self._engine.begin() as connection:
+            _add_state(connection, unit_no, (state, mqrc, at))

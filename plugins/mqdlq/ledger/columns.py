@@ -106,19 +106,27 @@ TYPES: Final[dict[Any, sa.types.TypeEngine[Any]]] = {
 """By the type of a field: the type of its column."""
 
 
-def table(
-    name: str, record: type | None, *items: SchemaItem, without: Collection[str] = ()
-) -> sa.Table:
+def table(name: str, record: type | None, *items: SchemaItem, **options: Any) -> sa.Table:
     """Declare a table: what `items` declare, and a column for each other field of its record.
 
-    The annotation of a field says the type of its column, and whether it may be null. `without`
-    names fields that another table holds.
+    The annotation of a field says the type of its column, and whether it may be null.
     """
     own = [item for item in items if isinstance(item, sa.Column)]
     others = [item for item in items if not isinstance(item, sa.Column)]
-    named = {column.name for column in own} | {*without}
-    derived = columns(record, without=named) if record else []
-    return sa.Table(name, metadata, *own, *derived, *others)  # an index needs its columns first
+    derived = columns(record, without={column.name for column in own}) if record else []
+    # An index needs its columns first.
+    return sa.Table(name, metadata, *own, *derived, *others, **options)
+
+
+views = sa.MetaData(info={"ddl": {}})
+"""The views, and by name the statement that makes each; `create_all` would make tables of them."""
+
+
+def view(ddl: str, *items: sa.Column[Any]) -> sa.Table:
+    """Declare a view by its statement, with its columns. It is read like a table."""
+    name = ddl.split()[2]
+    views.info["ddl"][name] = ddl
+    return sa.Table(name, views, *items)
 
 
 def columns(
@@ -144,9 +152,17 @@ def seq() -> sa.Column[int]:
     return sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True)
 
 
-def of_run(name: str = "run_id", **options: Any) -> sa.Column[str]:
-    return sa.Column(name, sa.ForeignKey("runs.run_id"), **options)
+def of_run(name: str = "run_id", key: Any = "runs.run_id", **options: Any) -> sa.Column[str]:
+    return sa.Column(name, sa.ForeignKey(key), **options)
 
 
-def of_message(**options: Any) -> sa.Column[int]:
-    return sa.Column("message_id", sa.ForeignKey("messages.message_id"), **options)
+def of_run_no(**options: Any) -> sa.Column[int]:
+    return sa.Column("run_no", sa.ForeignKey("runs.run_no"), **options)
+
+
+def of_message(key: Any = "messages.message_id", **options: Any) -> sa.Column[int]:
+    return sa.Column("message_id", sa.ForeignKey(key), **options)
+
+
+def of_unit(**options: Any) -> sa.Column[int]:
+    return sa.Column("unit_no", sa.ForeignKey("units.unit_no"), **options)

@@ -276,7 +276,7 @@ class Ramps(Repository):
         return {(cause_id, queue, manager) for cause_id, queue, manager in self._rows(query)}
 
     def last_attempt(self) -> int:
-        return int(self._value(sa.select(sa.func.max(t.attempts.c.seq))) or 0)
+        return int(self._value(sa.select(sa.func.max(t.unit_states.c.seq))) or 0)
 
     def moved(self, subject: t.Subject, after: int) -> int:
         """Count the messages of a subject that moved, or may have moved, after an attempt."""

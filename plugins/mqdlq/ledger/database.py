@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, contextmanager, suppress
 from dataclasses import fields
 from datetime import datetime
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -134,13 +134,24 @@ def add_many(
     """
     if not rows:
         return
-    compiled = statement.compile(dialect=connection.dialect, column_keys=names)
-    if compiled.positiontup is None:
+    text, places = _compiled(statement, connection.dialect, tuple(names))
+    if places is None:
         named = [dict(zip(names, row, strict=True)) for row in rows]
-        connection.exec_driver_sql(str(compiled), named)
+        connection.exec_driver_sql(text, named)
+    elif places == tuple(range(len(names))):
+        connection.exec_driver_sql(text, list(rows))
     else:
-        in_order = itemgetter(*map(names.index, compiled.positiontup))
-        connection.exec_driver_sql(str(compiled), [in_order(row) for row in rows])
+        connection.exec_driver_sql(text, [*map(itemgetter(*places), rows)])
+
+
+@lru_cache(maxsize=64)
+def _compiled(
+    statement: sa.Insert, dialect: sa.Dialect, names: tuple[str, ...]
+) -> tuple[str, tuple[int, ...] | None]:
+    """Return an INSERT for the driver, and the places of its parameters if it has no names."""
+    compiled = statement.compile(dialect=dialect, column_keys=names)
+    in_order = compiled.positiontup
+    return str(compiled), None if in_order is None else tuple(map(names.index, in_order))
 
 
 def inserted(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> int:

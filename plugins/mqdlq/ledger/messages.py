@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -20,15 +20,17 @@ from mqdlq.ledger.database import (
     Repository,
     Row,
     add,
+    add_many,
     columns_of,
     in_parts,
+    inserted,
     is_last,
     is_on,
     select_records,
     total,
 )
 from mqdlq.model import DEPARTED, QUARANTINE, AttemptState, Disposition, Outcome
-from mqdlq.reasons import Why
+from mqdlq.reasons import Reason, Why
 
 T = TypeVar("T")
 
@@ -43,10 +45,12 @@ class Outcomes(Repository):
 
     def add(self, run_id: str, facts: Iterable[t.OutcomeFact]) -> None:
         """Add outcomes of a run at once; raise LedgerError if a message has one already."""
+        with self._engine.connect() as connection:
+            run_no = run_number(connection, run_id)
         with booking(self._engine) as (connection, ends):
             for part in in_parts(facts, ROWS_AT_ONCE):
-                ends[:] = [outcome_row(run_id, fact) for fact in part]
-                add(connection, t.outcomes, ends)
+                ends[:] = [(run_id, [fact.message_id for fact in part])]
+                book(connection, run_no, lots_of(part))
 
     def of_run(self, run_id: str) -> dict[int, t.OutcomeFact]:
         """Return a run's outcomes by message id, without those of settled messages."""
@@ -65,11 +69,11 @@ class Outcomes(Repository):
     def counts(self, run_id: str) -> Counter[Outcome]:
         """Count a run's outcomes, those of settled messages included."""
         counted = Counter[Outcome]()
-        for table, number in (
-            (t.outcomes, sa.func.count()),
-            (t.settled_outcomes, total(t.settled_outcomes.c.messages)),
+        for table, is_own in (
+            (t.outcome_lots, is_of_run(t.outcome_lots, run_id)),
+            (t.settled_outcomes, t.settled_outcomes.c.run_id == run_id),
         ):
-            query = sa.select(table.c.outcome, number).where(table.c.run_id == run_id)
+            query = sa.select(table.c.outcome, total(table.c.messages)).where(is_own)
             counted.update(self._map(query.group_by(table.c.outcome)))
         return counted
 
@@ -129,31 +133,72 @@ def known_last(*names: str) -> dict[str, sa.ColumnElement[Any]]:
     }
 
 
-_COLUMNS: Final = [column.name for column in columns_of(t.outcomes, t.OutcomeFact)]
+class OutcomeLot(NamedTuple):
+    """Messages that ended in the same way."""
+
+    how: t.Ending
+    why: Reason
+    at: datetime
+    message_ids: list[int]
 
 
-def outcome_row(run_id: str, fact: t.OutcomeFact) -> dict[str, Any]:
-    return {"run_id": run_id, **{name: getattr(fact, name) for name in _COLUMNS}}
+def lots_of(facts: Iterable[t.OutcomeFact]) -> list[OutcomeLot]:
+    """Put outcomes together that differ in their message only."""
+    names = t.Ending.__match_args__
+    lots: dict[Any, OutcomeLot] = {}
+    for fact in facts:
+        ending = tuple(getattr(fact, name) for name in names)
+        key = (*ending, fact.why, fact.at)
+        if key not in lots:
+            lots[key] = OutcomeLot(t.Ending(*ending), fact.why, fact.at, [])
+        lots[key].message_ids.append(fact.message_id)
+    return list(lots.values())
+
+
+_BOOKED: Final = ("run_no", "message_id", "lot_id")
+_BOOK: Final = sa.insert(t.outcome_messages)
+
+
+def book(connection: sa.Connection, run_no: int, lots: Iterable[OutcomeLot]) -> None:
+    """Add outcomes of a run's messages."""
+    for how, why, at, message_ids in lots:
+        lot = {"run_no": run_no, "why": why, "at": at, "messages": len(message_ids), **asdict(how)}
+        lot_id = inserted(connection, t.outcome_lots, lot)
+        add_many(connection, _BOOK, _BOOKED, [(run_no, one, lot_id) for one in message_ids])
+
+
+def run_number(connection: sa.Connection, run_id: str) -> int:
+    """Return the number of a run, to which rows for each message refer."""
+    query = sa.select(t.runs.c.run_no).where(t.runs.c.run_id == run_id)
+    return int(connection.scalars(query).one())
+
+
+def is_of_run(table: sa.Table, run_id: str) -> Condition:
+    """Return the condition that a row with a run's number is one of this run."""
+    number = sa.select(t.runs.c.run_no).where(t.runs.c.run_id == run_id)
+    return table.c.run_no == number.scalar_subquery()
 
 
 @contextmanager
 def booking(
-    engine: sa.Engine, news: Sequence[t.Learned] = ()
-) -> Iterator[tuple[sa.Connection, list[dict[str, Any]]]]:
-    """Begin a transaction that books outcomes; yield it, and a list for the rows it books.
+    engine: sa.Engine,
+    news: Sequence[t.Learned] = (),
+    begin: Callable[[sa.Engine], AbstractContextManager[sa.Connection]] = sa.Engine.begin,
+) -> Iterator[tuple[sa.Connection, list[tuple[str, list[int]]]]]:
+    """Begin a transaction that books outcomes; yield it, and a list for what it books.
 
-    Adds `news` at its end. Raises LedgerError, and nothing is written, if a message has an outcome
-    in its run already, or was learned of.
+    The list is of runs and messages. Adds `news` at its end. Raises LedgerError, and nothing is
+    written, if a message has an outcome in its run already, or was learned of.
     """
-    ends: list[dict[str, Any]] = []
+    ends: list[tuple[str, list[int]]] = []
     try:
-        with engine.begin() as connection:
+        with begin(engine) as connection:
             yield connection, ends
             add(connection, t.learned, [asdict(fact) for fact in news])
     except IntegrityError as error:
-        if not news and not any(_is_booked(engine, end) for end in ends):
+        if not news and not any(_are_booked(engine, *end) for end in ends):
             raise
-        run_id = news[0].of_run if news else ends[0]["run_id"]
+        run_id = news[0].of_run if news else ends[0][0]
         raise LedgerError(
             "MQDLQ-603",
             f"another executor has settled this unit of work of run {run_id} and booked how its"
@@ -161,10 +206,15 @@ def booking(
         ) from error
 
 
-def _is_booked(engine: sa.Engine, end: dict[str, Any]) -> bool:
-    same = [t.outcomes.c[name] == end[name] for name in ("run_id", "message_id")]
+def _are_booked(engine: sa.Engine, run_id: str, message_ids: list[int]) -> bool:
+    """Return whether any of these messages of a run has an outcome."""
+    booked = t.outcome_messages.c
+    own = sa.select(booked.lot_id).where(is_of_run(t.outcome_messages, run_id))
     with engine.connect() as connection:
-        return connection.execute(sa.select(t.outcomes.c.outcome).where(*same)).first() is not None
+        return any(
+            connection.execute(own.where(booked.message_id.in_(some))).first() is not None
+            for some in in_parts(message_ids)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,29 +241,52 @@ class Listed(NamedTuple):
     outcome: t.OutcomeFact | None
 
 
-OUTCOME_OF_LISTED: Final = (t.outcomes.c.run_id == t.run_messages.c.run_id) & (
-    t.outcomes.c.message_id == t.run_messages.c.message_id
-)
+def has_outcome(
+    run_id: sa.ColumnElement[str], message_id: sa.ColumnElement[int], outcomes: Collection[Outcome]
+) -> Condition:
+    """Return the condition that a run has booked one of these outcomes of a message."""
+    booked = t.outcomes.c
+    is_it = booked.outcome.in_(sorted(outcomes))
+    return sa.exists().where(booked.run_id == run_id, booked.message_id == message_id, is_it)
 
 
-def is_without(outcomes: Collection[Outcome]) -> Condition:
-    """Return the condition that a message, to which outcomes are joined, has none of these."""
-    return t.outcomes.c.outcome.is_(None) | t.outcomes.c.outcome.not_in(sorted(outcomes))
+# Not by the views: SQLite would read all outcomes of all runs for an outer join of one.
+_LISTED: Final = t.listed_messages.join(t.runs)
+_LISTED_AND_ENDED: Final = _LISTED.outerjoin(
+    t.outcome_messages,
+    (t.outcome_messages.c.run_no == t.listed_messages.c.run_no)
+    & (t.outcome_messages.c.message_id == t.listed_messages.c.message_id),
+).outerjoin(t.outcome_lots, t.outcome_lots.c.lot_id == t.outcome_messages.c.lot_id)
+_OUTCOME: Final = t.outcome_lots.c.outcome
 
 
-def _of_runs(*more: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Return the query for the fields of `RunMessage`, and more columns."""
-    own, message = t.run_messages.c, t.messages.c
-    return sa.select(
-        *(message.message_id, own.browse_seq, message.message_key),
-        *(message.occurrence, message.residence, own.disposition, *more),
-    ).join_from(t.run_messages, t.messages)
+def _is_without(outcomes: Collection[Outcome]) -> Condition:
+    """Return the condition that a message of `_LISTED_AND_ENDED` has none of these outcomes."""
+    return _OUTCOME.is_(None) | _OUTCOME.not_in(sorted(outcomes))
 
 
+def _of_run(run_id: str, listed: sa.FromClause, *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Return the query for the fields of `RunMessage`, and more columns, in browse order."""
+    own, message = t.listed_messages.c, t.messages.c
+    return (
+        sa.select(
+            *(message.message_id, own.browse_seq, message.message_key),
+            *(message.occurrence, message.residence, own.disposition, *more),
+        )
+        .select_from(listed.join(t.messages, message.message_id == own.message_id))
+        .where(t.runs.c.run_id == run_id)
+        .order_by(own.browse_seq)
+    )
+
+
+_FACT: Final = [
+    (t.outcome_messages if name == "message_id" else t.outcome_lots).c[name]
+    for name in t.OutcomeFact.__match_args__
+]
 LISTED: Final = (
-    sa.select(*t.run_messages.c["browse_seq", "message_id"], *columns_of(t.outcomes, t.OutcomeFact))
-    .outerjoin_from(t.run_messages, t.outcomes, OUTCOME_OF_LISTED)
-    .order_by(t.run_messages.c.browse_seq)
+    sa.select(*t.listed_messages.c["browse_seq", "message_id"], *_FACT)
+    .select_from(_LISTED_AND_ENDED)
+    .order_by(t.listed_messages.c.browse_seq)
 )
 """The query for messages that runs list, for `listed`, in browse order."""
 
@@ -228,9 +301,7 @@ class Messages(Repository):
 
     def of_run(self, run_id: str) -> list[RunMessage]:
         """Return the messages of a run's plan in browse order."""
-        own = t.run_messages.c
-        query = _of_runs().where(own.run_id == run_id).order_by(own.browse_seq)
-        with self._stream(query) as rows:
+        with self._stream(_of_run(run_id, _LISTED)) as rows:
             return [RunMessage(*row) for row in rows]
 
     def not_departed(self, run_id: str) -> Iterator[Sequence[Row]]:
@@ -238,9 +309,7 @@ class Messages(Repository):
 
         A row has the fields of `RunMessage`, and the `outcome`, None if there is none.
         """
-        own = t.run_messages.c
-        query = _of_runs(t.outcomes.c.outcome).outerjoin(t.outcomes, OUTCOME_OF_LISTED)
-        query = query.where(own.run_id == run_id, is_without(DEPARTED)).order_by(own.browse_seq)
+        query = _of_run(run_id, _LISTED_AND_ENDED, _OUTCOME).where(_is_without(DEPARTED))
         with self._stream(query) as rows:
             yield from rows.partitions()
 
@@ -249,8 +318,8 @@ class Messages(Repository):
 
         Messages with an outcome in `without` are left out.
         """
-        query = LISTED.where(t.run_messages.c.run_id == run_id)
-        with self._stream(query.where(is_without(without)) if without else query) as rows:
+        query = LISTED.where(t.runs.c.run_id == run_id)
+        with self._stream(query.where(_is_without(without)) if without else query) as rows:
             yield from (listed(*row) for row in rows)
 
     def departed_keys(self, run_id: str, keys: Iterable[bytes], but: Collection[int]) -> set[bytes]:
@@ -313,9 +382,9 @@ class Messages(Repository):
         `others` are further messages to look for, which the run does not list.
         """
         own = (
-            sa.select(t.run_messages.c.message_id)
-            .outerjoin(t.outcomes, OUTCOME_OF_LISTED)
-            .where(t.run_messages.c.run_id == run_id, is_without(DEPARTED))
+            sa.select(t.listed_messages.c.message_id)
+            .select_from(_LISTED_AND_ENDED)
+            .where(t.runs.c.run_id == run_id, _is_without(DEPARTED))
         )
         chosen: list[Any] = [own, *in_parts(others)]
         found: dict[int, str] = {}

@@ -266,7 +266,7 @@ def _conditions(now: datetime) -> Iterator[tuple[Protection, Condition]]:
 def _is_unfinished() -> Condition:
     """Return the condition that a run has no account, and has not found that it has no work."""
     is_idle = _has(t.looks, is_last(t.looks, "run_id"), ~t.looks.c.is_work)
-    work = (t.snapshots, t.plans, t.passes, t.attempts, t.run_messages)
+    work = (t.snapshots, t.plans, t.passes, t.units, t.run_messages)
     return ~_has(t.sightings) & (~is_idle | sa.or_(*map(_has, work)))
 
 
@@ -279,7 +279,8 @@ def _newest() -> Iterator[sa.Select[Any]]:
     give the numbers of deleted rows again.
     """
     yield open_breakers()
-    yield sa.select(t.attempts.c.run_id).order_by(t.attempts.c.seq.desc()).limit(1)
+    newest = t.unit_states.c.seq.desc()
+    yield sa.select(t.units.c.run_id).join(t.unit_states).order_by(newest).limit(1)
     queue = (t.runs.c.queue_manager, t.runs.c.queue)
     by_handler = (*queue, t.runs.c.handler)
     is_real = IS_FOR_ALL & ~t.runs.c.dry_run
@@ -424,20 +425,40 @@ def _count_outcomes(connection: sa.Connection, run_ids: Collection[str]) -> list
 # rows of a run follows from the declared foreign keys.
 
 
-def _referring(parents: set[str]) -> Iterator[sa.Column[Any]]:
-    """Yield the columns that refer to one of these tables, those of children first."""
+def _referring(*parents: sa.Column[Any]) -> Iterator[tuple[sa.Column[Any], sa.Column[Any]]]:
+    """Yield the columns that refer to one of these, those of children first, and the referred."""
     for table in reversed(t.metadata.sorted_tables):
         for column in table.c:
-            if parents & {key.column.table.name for key in column.foreign_keys}:
-                yield column
+            for key in column.foreign_keys:
+                if key.column in {*parents}:
+                    yield column, key.column
 
 
-_OF_RUN: Final = [
-    *(column for column in _referring({"runs", "archive"}) if column.name != "message_id"),
-    *(table.c.run_id for table in (t.alerts, t.failures, t.runs)),
+_KEYS: Final = {
+    t.runs.c.run_id: sa.select(t.runs.c.run_id),
+    t.archive.c.run_id: sa.select(t.runs.c.run_id),
+    t.runs.c.run_no: sa.select(t.runs.c.run_no),
+    t.units.c.unit_no: sa.select(t.units.c.unit_no),
+    t.settled_lots.c.lot_id: sa.select(t.settled_lots.c.lot_id),
+}
+"""The columns by which rows refer to a run, or to a table with rows of a run."""
+
+
+def _rows_of(run_id: str) -> list[tuple[sa.Table, Condition]]:
+    """Return the tables that have rows of a run, children first, with the condition of a row."""
+    found = []
+    for column, key in _referring(*_KEYS):
+        query = _KEYS[key]
+        (value,) = query.selected_columns
+        own = query.where(value.table.c.run_id == run_id)
+        found.append((column.table, column.in_(own)))
+    last = (t.alerts, t.failures, t.runs)
+    return [*found, *((table, table.c.run_id == run_id) for table in last)]
+
+
+_BY_MESSAGE: Final = [
+    column for column, _ in _referring(t.messages.c.message_id) if column.table is not t.identities
 ]
-_OF_MESSAGE: Final = [column for column in _OF_RUN if "message_id" in column.table.c]
-_BY_MESSAGE: Final = [one for one in _referring({"messages"}) if one.table is not t.identities]
 """The columns that refer to a message; its identity goes with the message."""
 
 
@@ -445,8 +466,8 @@ def _some_messages(
     connection: sa.Connection, own: Sequence[tuple[Any, Condition]]
 ) -> Sequence[int]:
     for table, is_own in own:
-        query = sa.select(table.c.message_id).where(is_own).distinct().limit(KEYS_AT_ONCE)
-        if ids := connection.scalars(query).all():
+        query = sa.select(table.c.message_id).where(is_own, table.c.message_id.is_not(None))
+        if ids := connection.scalars(query.distinct().limit(KEYS_AT_ONCE)).all():
             return ids
     return ()
 
@@ -462,7 +483,8 @@ class Prunes(Repository):
         times = (started, taken, t.sightings.c.at, t.prunes.c.at, t.holds.c.at)
         latest = [sa.select(sa.func.max(at)) for at in times]
         # By the order of their rows: a maximum would read millions of them.
-        numbered = (t.looks.c.at, t.attempts.c.at, t.restoration_states.c.at, t.passes.c.started_at)
+        states = (t.unit_states.c.at, t.restoration_states.c.at)
+        numbered = (t.looks.c.at, *states, t.passes.c.started_at)
         latest += [sa.select(at).order_by(at.table.c.seq.desc()) for at in numbered]
         found = [self._moment(query) for query in latest]
         return max((at for at in found if at is not None), default=None)
@@ -590,15 +612,14 @@ class Prunes(Repository):
         sees a message with some of its rows. The last one deletes the run. It may be called again
         after an interruption, and by two processes at once.
         """
-        lots = sa.select(t.settled_lots.c.lot_id).where(t.settled_lots.c.run_id == run_id)
-        own = [(column.table, column == run_id) for column in _OF_MESSAGE]
-        own.append((t.settled_messages, t.settled_messages.c.lot_id.in_(lots)))
+        rows = _rows_of(run_id)
+        own = [(table, is_own) for table, is_own in rows if "message_id" in table.c]
         while True:
             with in_turn(self._engine) as connection:
                 ids = _some_messages(connection, own)
                 if not ids:
-                    for column in _OF_RUN:
-                        connection.execute(sa.delete(column.table).where(column == run_id))
+                    for table, is_own in rows:
+                        connection.execute(sa.delete(table).where(is_own))
                     return
                 for table, is_own in own:
                     connection.execute(sa.delete(table).where(is_own, table.c.message_id.in_(ids)))

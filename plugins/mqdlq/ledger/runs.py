@@ -19,6 +19,7 @@ from mqdlq.ledger.database import (
     inserted,
     is_last,
     is_on,
+    select_records,
 )
 from mqdlq.ledger.messages import Outcomes
 from mqdlq.model import Outcome
@@ -35,7 +36,7 @@ class Runs(Repository):
         return self._of_run(t.runs, t.Run, run_id)
 
     def latest(self) -> t.Run | None:
-        return self._one(t.Run, sa.select(t.runs).order_by(t.runs.c.started_at.desc()))
+        return self._one(t.Run, select_records(t.runs, t.Run).order_by(t.runs.c.started_at.desc()))
 
     def record_failure(self, run_id: str, handler: str, failure: Failure, at: datetime) -> None:
         """Record why a task failed; the run, or restoration, need not be recorded."""

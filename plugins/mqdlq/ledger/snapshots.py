@@ -32,7 +32,7 @@ from mqdlq.ledger.database import (
     is_last,
     select_records,
 )
-from mqdlq.ledger.messages import has_departed, is_at, outcome_row
+from mqdlq.ledger.messages import book, has_departed, is_at, lots_of, run_number
 from mqdlq.ledger.runs import (
     IS_FOR_ALL,
     has_acted,
@@ -232,19 +232,21 @@ class SettledMessages(Repository):
         is one transaction. Raises sqlalchemy.exc.IntegrityError if the run's settled messages are
         booked already.
         """
-        listed, ended = [], []
-        for browse_seq, disposition, fact in vanished:
-            place = {"browse_seq": browse_seq, "disposition": disposition}
-            listed.append({"run_id": run_id, "message_id": fact.message_id, **place})
-            ended.append(outcome_row(run_id, fact))
+        gone = list(vanished)
         rows = [
             {"run_id": run_id, "messages": number, "at": at, **asdict(settled)}
             for settled, number in counts.items()
             if number
         ]
-        with self._engine.begin() as connection:
-            add(connection, t.run_messages, listed)
-            add(connection, t.outcomes, ended)
+        with in_turn(self._engine) as connection:
+            run_no = run_number(connection, run_id)
+            listed = [
+                {"run_no": run_no, "message_id": fact.message_id}
+                | {"browse_seq": browse_seq, "disposition": disposition}
+                for browse_seq, disposition, fact in gone
+            ]
+            add(connection, t.listed_messages, listed)
+            book(connection, run_no, lots_of(fact for _, _, fact in gone))
             add(connection, t.settled_outcomes, rows)
 
     def outcomes(self, run_id: str) -> dict[t.Ending, int]:
@@ -259,11 +261,12 @@ Place = tuple[bytes, int]  # a message key and its occurrence
 Known = Mapping[Place, tuple[int | None, int]]
 
 _PLACE: Final = ("queue_manager", "queue", "message_key", "occurrence", "residence")
-_LISTED: Final = ("run_id", "browse_seq", "disposition")
-_LIST: Final = sa.insert(t.run_messages).from_select(
+_ADD: Final = sa.insert(t.messages)
+_LISTED: Final = ("run_no", "browse_seq", "disposition")
+_LIST: Final = sa.insert(t.listed_messages).from_select(
     [*_LISTED, "message_id"],
     sa.select(
-        *(sa.bindparam(name, type_=t.run_messages.c[name].type) for name in _LISTED),
+        *(sa.bindparam(name, type_=t.listed_messages.c[name].type) for name in _LISTED),
         t.messages.c.message_id,
     ).where(*(t.messages.c[name] == sa.bindparam(name) for name in _PLACE)),
 )
@@ -289,6 +292,7 @@ class Plans(Repository):
         """
         with in_turn(self._engine) as connection:
             connection.execute(sa.insert(t.plans), asdict(plan))
+            run_no = run_number(connection, run.run_id)
             for part in in_parts(rows, ROWS_AT_ONCE):
                 known, taken = _known(connection, run, [key for _, key, _ in part])
                 here = _still_here(connection, known)
@@ -306,10 +310,10 @@ class Plans(Repository):
                     occurrence = next(choices[key])
                     message_id, residence = known.get((key, occurrence), (None, 0))
                     place = (run.queue_manager, run.queue, key, occurrence, residence)
-                    listed.append((*place, run.run_id, browse_seq, str(disposition)))
+                    listed.append((*place, run_no, browse_seq, str(disposition)))
                     if message_id is None:
                         added.append(place)
-                add_many(connection, sa.insert(t.messages), _PLACE, added)
+                add_many(connection, _ADD, _PLACE, added)
                 add_many(connection, _LIST, (*_PLACE, *_LISTED), listed)
 
     def of_run(self, run_id: str) -> t.AcceptedPlan | None:

@@ -23,8 +23,11 @@ from mqdlq.ledger.columns import (
     columns,
     of_message,
     of_run,
+    of_run_no,
+    of_unit,
     seq,
     table,
+    view,
 )
 from mqdlq.model import (
     GIVEN_ACTION,
@@ -105,9 +108,12 @@ class Run:
 runs = table(
     "runs",
     Run,
-    column("run_id", RunId, key=True),
+    sa.Column("run_no", sa.Integer, primary_key=True),
+    column("run_id", RunId, unique=True),
     sa.Index("runs_of_a_queue", "handler", "queue_manager", "queue", "started_at"),
 )
+
+"""Tables with rows for each message refer to a run by its number, which takes less room."""
 
 failures = table(
     "failures",
@@ -319,11 +325,24 @@ messages = table(
 )
 """`occurrence` counts equal keys in browse order from 0, `residence` returns to the queue."""
 
-run_messages = table(
-    "run_messages",
+listed_messages = table(
+    "listed_messages",
     None,
-    of_run(primary_key=True),
+    of_run_no(primary_key=True),
     of_message(primary_key=True, index=True),
+    column("browse_seq", int),
+    column("disposition", Disposition),
+    sqlite_with_rowid=False,
+)
+
+run_messages = view(
+    """
+CREATE VIEW run_messages AS
+SELECT r.run_id, l.message_id, l.browse_seq, l.disposition
+FROM listed_messages l JOIN runs r ON r.run_no = l.run_no
+""",
+    of_run(key=runs.c.run_id),
+    of_message(key=messages.c.message_id),
     column("browse_seq", int),
     column("disposition", Disposition),
 )
@@ -362,37 +381,111 @@ class Attempt(Decision):
     cause_id: CauseId = ""
 
 
-attempts = table(
-    "attempts",
-    Attempt,
-    seq(),
+@dataclass(frozen=True, slots=True)
+class AttemptLot(Decision):
+    """What attempts of a unit of work have in common."""
+
+    action: Action
+    attempt_no: int
+    cause_id: CauseId = ""
+
+
+Try = tuple[AttemptLot, int]
+"""An attempt to be added to a unit of work: what it has in common with others, and its message."""
+
+units = table(
+    "units",
+    None,
+    sa.Column("unit_no", sa.Integer, primary_key=True),
     column("unit", ObjectName, index=True),
     of_run(nullable=False, index=True),
-    of_message(nullable=False, index=True),
+    column("plan_id", Annotated[str, sa.String(150)]),
+)
+"""Units of work. Several may have one id: the ledger that wrote the first may be an older copy."""
+
+attempt_lots = table(
+    "attempt_lots",
+    AttemptLot,
+    of_unit(primary_key=True),
+    column("lot", int, key=True),
+    column("messages", int),
     sa.Index(
         "attempts_of_a_cause",
-        *("cause_id", "target_q", "target_q_mgr", "seq"),
+        *("cause_id", "target_q", "target_q_mgr"),
         sqlite_where=HAS_CAUSE,
         postgresql_where=HAS_CAUSE,
     ),
-    without={"message_key"},
+    sqlite_with_rowid=False,
 )
-"""Each change of an attempt's state is a separate row; the last row is the current state."""
+"""What the attempts of a unit of work have in common, with the number of their messages."""
 
-ATTEMPT_STATES = """
-CREATE VIEW attempt_states AS
-SELECT a.* FROM attempts a
-WHERE a.seq = (
-    SELECT max(b.seq) FROM attempts b WHERE b.unit = a.unit AND b.message_id = a.message_id
+attempt_messages = table(
+    "attempt_messages",
+    None,
+    of_unit(primary_key=True),
+    column("place", int, key=True),
+    column("lot", int),
+    of_message(nullable=False, index=True),
+    sqlite_with_rowid=False,
 )
+"""The messages of a unit of work, in the order in which it moves them."""
+
+unit_states = table(
+    "unit_states",
+    None,
+    seq(),
+    of_unit(nullable=False, index=True),
+    of_message(nullable=True, index=True),
+    column("state", AttemptState),
+    column("mqrc", int),
+    column("at", datetime),
+)
+"""Each change of the state of attempts is a separate row: those of a unit, or of one message.
+
+Attempts that a unit makes together come to their states together; `message_id` is null then.
 """
 
-attempt_states = sa.Table(
+_ATTEMPTS: Final = """
+CREATE VIEW {name} AS
+SELECT s.seq, m.place, l.rule, l.action, l.target_q, l.target_q_mgr, u.unit, u.run_id, u.plan_id,
+    m.message_id, l.attempt_no, s.state, s.mqrc, s.at, l.cause_id
+FROM unit_states s
+JOIN units u ON u.unit_no = s.unit_no
+JOIN attempt_messages m ON m.unit_no = s.unit_no
+    AND (s.message_id IS NULL OR s.message_id = m.message_id)
+JOIN attempt_lots l ON l.unit_no = m.unit_no AND l.lot = m.lot"""
+
+
+def _attempts(name: str, condition: str = "") -> sa.Table:
+    return view(
+        _ATTEMPTS.format(name=name) + condition,
+        *(column("seq", int), column("place", int)),
+        of_run(key=runs.c.run_id),
+        of_message(key=messages.c.message_id),
+        *columns(Attempt, without={"message_key", "message_id", "run_id"}),
+    )
+
+
+attempts = _attempts("attempts")
+"""The attempts in each state they have come to; `seq` is that of the row in `unit_states`.
+
+`place` is the place of an attempt in its unit of work.
+"""
+
+attempt_states = _attempts(
     "attempt_states",
-    sa.MetaData(),  # separate: create_all would make a table of it
-    *(sa.Column(one.name, one.type) for one in attempts.columns),
+    """
+WHERE NOT EXISTS (
+    SELECT 1 FROM unit_states n
+    WHERE n.unit_no = s.unit_no AND n.seq > s.seq AND n.message_id IS NULL
 )
-"""The view that has each attempt in its current state."""
+AND NOT EXISTS (
+    SELECT 1 FROM unit_states n
+    WHERE n.unit_no = m.unit_no AND n.seq > s.seq AND n.message_id = m.message_id
+)
+""",
+)
+"""Each attempt in its current state."""
 
 IS_DISCARDED: Final = sa.text("outcome = 'discarded'")
 """The condition of the index of discards; a query that has it word for word can use the index."""
@@ -412,17 +505,44 @@ class OutcomeFact(Ending):
         return self.outcome is Outcome.NOT_ATTEMPTED and self.why == Why.DRY_RUN()
 
 
-outcomes = table(
-    "outcomes",
-    OutcomeFact,
-    of_run(primary_key=True),
-    of_message(primary_key=True, index=True),
+outcome_lots = table(
+    "outcome_lots",
+    Ending,
+    sa.Column("lot_id", sa.Integer, primary_key=True),
+    of_run_no(nullable=False, index=True),
+    column("why", Reason),
+    column("at", datetime),
+    column("messages", int),
     sa.Index(
         "outcomes_discarded",
-        *("run_id", "at"),
+        "run_no",
         sqlite_where=IS_DISCARDED,
         postgresql_where=IS_DISCARDED,
     ),
+)
+"""Outcomes that messages of a run have in common, with their number when they were booked."""
+
+outcome_messages = table(
+    "outcome_messages",
+    None,
+    of_run_no(primary_key=True),
+    of_message(primary_key=True, index=True),
+    sa.Column("lot_id", sa.ForeignKey("outcome_lots.lot_id"), nullable=False, index=True),
+    sqlite_with_rowid=False,
+)
+"""The one outcome of each message of a run."""
+
+outcomes = view(
+    """
+CREATE VIEW outcomes AS
+SELECT l.rule, l.action, l.target_q, l.target_q_mgr, l.outcome, r.run_id, m.message_id, l.why, l.at
+FROM outcome_messages m
+JOIN outcome_lots l ON l.lot_id = m.lot_id
+JOIN runs r ON r.run_no = m.run_no
+""",
+    of_run(key=runs.c.run_id),
+    of_message(key=messages.c.message_id),
+    *columns(OutcomeFact, without={"message_id"}),
 )
 
 
@@ -917,4 +1037,4 @@ class Epoch:
 epochs = table("epochs", Epoch, column("epoch", int, key=True))
 
 metadata: Final = runs.metadata
-"""All of these tables."""
+"""All of these tables, without the views."""

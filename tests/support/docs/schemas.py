@@ -10,6 +10,7 @@ from typing import Any, Final, get_type_hints
 from sqlalchemy import Column, Table
 
 from mqdlq.causes import Cause, CountedCause
+from mqdlq.ledger.columns import views
 from mqdlq.ledger.tables import Run, metadata
 from mqdlq.reading.report import json_report
 from mqdlq.reading.report.building import Report
@@ -20,6 +21,9 @@ _MEANINGS: Final = {
     "alerts": "the events of a run: alerts that were sent, and conditions that last after the run",
     "approvals": "the requests for approval of a plan, and the decisions on them",
     "archive": "the archive copy of a message that a run discards",
+    "attempt_lots": "what attempts of a unit of work have in common",
+    "attempt_messages": "the messages of a unit of work, in the order in which it moves them",
+    "attempt_states": "each try of a rule's action on a message in its current state",
     "attempts": "each state of each try of a rule's action on a message",
     "audit": "events that no other table records, and the approvals of pruned runs",
     "causes": "the causes of the messages in a run's snapshot ([what a cause is](causes.md))",
@@ -29,9 +33,12 @@ _MEANINGS: Final = {
     "learned": "an outcome of an earlier run that a later run found out",
     "identities": "what messages keep when they come back, for handlers with `loops`",
     "leases": "the run that a message belongs to, and until when",
+    "listed_messages": "the messages of a run",
     "looks": "what each inquiry of a waiting run found, and whether it is work",
     "messages": "the identity of each message; `residence` counts its returns to the queue",
     "meters": "the limited rate of a handler, a queue manager or a queue, which runs share",
+    "outcome_lots": "what outcomes of messages of a run have in common",
+    "outcome_messages": "the one outcome of each message of a run",
     "outcomes": "how a message of a run ended",
     "passes": "when each pass of a run began",
     "plans": "the accepted plan of a run",
@@ -53,6 +60,8 @@ _MEANINGS: Final = {
     "settled_outcomes": "how many messages of a run kept an earlier outcome",
     "sightings": "the last browse of a run; `oldest_left`: since when the oldest message is there",
     "snapshots": "the snapshot of a run; `pruned_at` is when retention removed it from the lake",
+    "unit_states": "each state of the attempts of a unit of work, or of one of them",
+    "units": "the units of work of runs",
     "verdict_outcomes": "how many messages of a run had which outcome, as its report counted them",
     "verdicts": "the verdict and the numbers of each report of a run; the last one counts",
 }
@@ -60,7 +69,8 @@ _MEANINGS: Final = {
 
 def ledger_tables() -> str:
     """Return a section for each table. Raises KeyError for a table without a meaning."""
-    return "".join(map(_table, sorted(metadata.tables.values(), key=lambda one: one.name)))
+    found = [*metadata.tables.values(), *views.tables.values()]
+    return "".join(map(_table, sorted(found, key=lambda one: one.name)))
 
 
 def report_records() -> str:
@@ -70,7 +80,8 @@ def report_records() -> str:
 
 def _table(found: Table) -> str:
     rows = ((f"`{column.name}`", str(column.type), _key(column)) for column in found.columns)
-    head = f"### {found.name}\n\nHolds {_MEANINGS[found.name]}.\n\n"
+    what = "A view: " if found.metadata is views else "Holds "
+    head = f"### {found.name}\n\n{what}{_MEANINGS[found.name]}.\n\n"
     return f"{head}{table(('column', 'type', 'key'), rows)}\n"
 
 

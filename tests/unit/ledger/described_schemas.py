@@ -7,9 +7,10 @@ from typing import Any
 
 from sqlalchemy import Engine, MetaData, Table, inspect, select, text
 
+from mqdlq.ledger.columns import views
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import VERSION_TABLE
-from mqdlq.ledger.tables import ATTEMPT_STATES, metadata
+from mqdlq.ledger.tables import metadata
 from tests.support.postgresql import running_server
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -20,7 +21,8 @@ def declared(url: str, declarations: MetaData = metadata) -> Engine:
     engine = connect_to(url)
     with engine.begin() as connection:
         declarations.create_all(connection)
-        connection.execute(text(ATTEMPT_STATES))
+        for statement in views.info["ddl"].values():
+            connection.execute(text(statement))
     return engine
 
 

@@ -267,8 +267,8 @@ def test_discards_are_counted_by_their_own_index(ledger: Ledger) -> None:
         if not is_sqlite:  # it reads a small table without any index otherwise
             connection.execute(text("SET enable_seqscan = off"))
         explain = "EXPLAIN QUERY PLAN" if is_sqlite else "EXPLAIN"
-        query = "SELECT run_id, max(at), count(*) FROM outcomes"
-        condition = "WHERE outcome = 'discarded' GROUP BY run_id"
+        query = "SELECT run_no, max(at), sum(messages) FROM outcome_lots"
+        condition = "WHERE outcome = 'discarded' GROUP BY run_no"
         plan = connection.execute(text(f"{explain} {query} {condition}"))
         assert any("outcomes_discarded" in str(row) for row in plan)
 

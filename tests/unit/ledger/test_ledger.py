@@ -12,8 +12,18 @@ from sqlalchemy.exc import IntegrityError
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.messages import OutcomeLot
 from mqdlq.ledger.migrations import revisions
-from mqdlq.ledger.tables import AcceptedPlan, Attempt, OutcomeFact, Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import (
+    AcceptedPlan,
+    Attempt,
+    AttemptLot,
+    Ending,
+    OutcomeFact,
+    Run,
+    Sighting,
+    TakenSnapshot,
+)
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
 from mqdlq.reasons import Why
 
@@ -261,3 +271,54 @@ def test_opening_a_ledger_again_migrates_nothing_twice(ledger_url: str) -> None:
             found = connection.scalars(text("SELECT version_num FROM ledger_revision")).all()
             assert found == [revisions()[-1]]
             assert inspect(connection).has_table("attempts")
+
+
+def rows_in(ledger: Ledger, table: str) -> int:
+    with ledger.engine.connect() as connection:
+        return connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one()  # noqa: S608
+
+
+def test_a_unit_of_work_takes_one_row_for_each_state_of_all_its_attempts(ledger: Ledger) -> None:
+    ids = accept(ledger, run(), *(bytes([number]) * 32 for number in range(20)))
+    lot = AttemptLot(1, Action.RETRY, "PAYMENTS", "QM1", 1)
+    how, why = Ending(1, "RETRY", "PAYMENTS", "QM1", Outcome.DELIVERED), Why.ATTEMPT(number=1)
+    booking = ledger.attempts.of_plan("r1", "p-r1")
+
+    booking.begin("u1", [(lot, one) for one in reversed(ids)], AttemptState.INTENDED, 0, NOON)
+    intended = ledger.attempts.intended("QM1", "DLQ")
+    booking.confirm("u1", [OutcomeLot(how, why, NOON, ids)], NOON)
+
+    assert [one.message_id for one in intended] == ids[::-1]
+    assert {one.state for one in ledger.attempts.of_unit("u1")} == {AttemptState.CONFIRMED}
+    assert ledger.outcomes.of_run("r1") == {one: outcome(one) for one in ids}
+    assert [rows_in(ledger, name) for name in ("unit_states", "outcome_lots")] == [2, 1]
+    assert [rows_in(ledger, name) for name in ("attempts", "outcomes")] == [40, 20]
+
+
+def test_attempts_of_one_unit_may_come_to_different_states(ledger: Ledger) -> None:
+    first, second = accept(ledger, run(), KEY, OTHER_KEY)
+    ledger.attempts.add([attempt(first), attempt(second)])
+    ledger.attempts.add([replace(attempt(second), state=AttemptState.UNKNOWN)])
+
+    found = ledger.attempts.of_unit("u1")
+
+    assert {one.message_id: one.state for one in found} == {
+        first: AttemptState.INTENDED,
+        second: AttemptState.UNKNOWN,
+    }
+    assert [one.message_id for one in ledger.attempts.intended("QM1", "DLQ")] == [first]
+
+
+def test_a_unit_whose_message_has_an_outcome_already_is_not_confirmed(ledger: Ledger) -> None:
+    first, second = accept(ledger, run(), KEY, OTHER_KEY)
+    lot = AttemptLot(1, Action.RETRY, "PAYMENTS", "QM1", 1)
+    how, why = Ending(1, "RETRY", "PAYMENTS", "QM1", Outcome.DELIVERED), Why.ATTEMPT(number=1)
+    booking = ledger.attempts.of_plan("r1", "p-r1")
+    booking.begin("u1", [(lot, first), (lot, second)], AttemptState.INTENDED, 0, NOON)
+    ledger.outcomes.add("r1", [outcome(second, Outcome.UNKNOWN)])
+
+    with pytest.raises(LedgerError, match="another executor has settled this unit of work"):
+        booking.confirm("u1", [OutcomeLot(how, why, NOON, [first, second])], NOON)
+
+    assert list(ledger.outcomes.of_run("r1")) == [second]
+    assert {one.state for one in ledger.attempts.of_unit("u1")} == {AttemptState.INTENDED}

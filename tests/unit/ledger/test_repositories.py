@@ -79,7 +79,7 @@ def test_an_outcome_that_this_version_does_not_know_is_an_error(ledger_url: str)
         (message_id,) = accept(ledger, run(), KEY)
         ledger.outcomes.add("r1", [outcome(message_id)])
         with ledger.engine.begin() as connection:
-            connection.execute(text("UPDATE outcomes SET outcome = 'evaporated'"))
+            connection.execute(text("UPDATE outcome_lots SET outcome = 'evaporated'"))
 
         with pytest.raises(ValueError, match="'evaporated' is not a valid Outcome"):
             ledger.outcomes.of_run("r1")

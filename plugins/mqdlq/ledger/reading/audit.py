@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mqdlq.ledger import tables as t
 from mqdlq.ledger.audit import DECISIONS
-from mqdlq.ledger.database import Condition, Repository, Row, in_parts
+from mqdlq.ledger.database import Condition, Repository, Row, in_parts, total
 from mqdlq.ledger.messages import is_at
 from mqdlq.ledger.reading.message_facts import begins
 from mqdlq.model import AuditKind, Outcome, RestorationState
@@ -166,13 +166,20 @@ def _answered(key: str) -> sa.Select[Any]:
 
 
 def _discarded(key: str, ids: Sequence[int]) -> Iterator[sa.Select[Any]]:
-    is_learned = t.learned.c.outcome == Outcome.DISCARDED
-    for table, run_id, condition, details in (
-        (t.outcomes, t.outcomes.c.run_id, t.IS_DISCARDED, ""),
-        (t.learned, t.learned.c.of_run, is_learned, "a later run found the proof"),
+    is_learned, lots = t.learned.c.outcome == Outcome.DISCARDED, t.outcome_lots
+    booked: Any = (t.outcomes, t.outcomes.c.run_id, t.IS_DISCARDED, sa.func.count(), "")
+    if not key:  # the lots of a run have the number of its messages
+        booked = (lots, t.runs.c.run_id, t.IS_DISCARDED, total(lots.c.messages), "")
+    remark = "a later run found the proof"
+    for table, run_id, condition, number, details in (
+        booked,
+        (t.learned, t.learned.c.of_run, is_learned, sa.func.count(), remark),
     ):
-        number, last = sa.func.count().label("number"), sa.func.max(table.c.at).label("last")
-        count = sa.select(run_id.label("id"), number, last).where(condition).group_by(run_id)
+        last = sa.func.max(table.c.at).label("last")
+        count = sa.select(run_id.label("id"), number.label("number"), last).select_from(table)
+        count = count.where(condition).group_by(run_id)
+        if table is lots:
+            count = count.join(t.runs)
         if key:
             count = count.where(table.c.message_id.in_(ids))
         found = count.subquery()

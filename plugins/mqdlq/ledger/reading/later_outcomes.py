@@ -213,8 +213,9 @@ def _moves(pairs: sa.CTE) -> sa.Select[Any]:
 
 def _counted(newest: sa.Subquery) -> sa.Select[Any]:
     """Count the newest news by the outcome in the first run's account."""
-    own = t.outcomes.alias("own")
-    is_own = (own.c.run_id == newest.c.of_run) & (own.c.message_id == newest.c.message_id)
+    # Not by the view: SQLite would read all outcomes of all runs for an outer join of one.
+    booked, own = t.outcome_messages.c, t.outcome_lots.alias("own")
+    is_own = (booked.run_no == t.runs.c.run_no) & (booked.message_id == newest.c.message_id)
     before: sa.ColumnElement[Any] = sa.func.coalesce(own.c.outcome, _as_settled(newest))
     is_open = before.in_(sorted(Outcome.having(Trait.NEEDS_ATTENTION)))
     counted = (
@@ -223,7 +224,9 @@ def _counted(newest: sa.Subquery) -> sa.Select[Any]:
             before.label("before"),
             sa.case((is_only_dry_run(own), 0), (is_open, 1), else_=0).label("was_open"),
         )
-        .outerjoin(own, is_own)
+        .join_from(newest, t.runs, t.runs.c.run_id == newest.c.of_run)
+        .outerjoin(t.outcome_messages, is_own)
+        .outerjoin(own, own.c.lot_id == booked.lot_id)
         .subquery("counted")
     )
     kinds = [column for column in counted.c if column.name != "at"]

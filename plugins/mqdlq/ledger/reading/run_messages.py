@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from mqdlq.ledger import tables as t
-from mqdlq.ledger.database import Condition, Repository, columns_of, in_parts
-from mqdlq.ledger.messages import LISTED, OUTCOME_OF_LISTED, Listed, is_only_dry_run, listed
+from mqdlq.ledger.database import Condition, Repository, columns_of, in_parts, total
+from mqdlq.ledger.messages import LISTED, Listed, is_of_run, is_only_dry_run, listed
 from mqdlq.ledger.reading.message_facts import begins
 from mqdlq.model import AttemptState, Outcome, Trait
 
@@ -95,10 +95,10 @@ class RunMessages(Repository):
     """The messages of one run: counted, selected, and described some at a time."""
 
     def counts(self, run_id: str) -> RunCounts:
-        kinds = columns_of(t.outcomes, t.Ending)
-        own, number = t.outcomes.c.run_id == run_id, sa.func.count()
-        is_dry = is_only_dry_run(t.outcomes)
-        query = sa.select(is_dry, number, sa.func.max(t.outcomes.c.at), *kinds).where(own)
+        lots = t.outcome_lots
+        kinds, is_dry = columns_of(lots, t.Ending), is_only_dry_run(lots)
+        query = sa.select(is_dry, total(lots.c.messages), sa.func.max(lots.c.at), *kinds)
+        query = query.where(is_of_run(lots, run_id))
         booked: Counter[t.Ending] = Counter()
         dry: Counter[str] = Counter()
         moments: list[datetime] = []
@@ -108,9 +108,10 @@ class RunMessages(Repository):
             moments.append(at)
             if was_dry:
                 dry[how.action] += found
-        corrected = sa.select(t.outcomes.c.outcome, number).join(t.learned, t.IS_LEARNED).where(own)
-        known = Counter(self._map(corrected.group_by(t.outcomes.c.outcome)))
-        planned = self._count(sa.select(number).where(t.run_messages.c.run_id == run_id))
+        number, outcome = sa.func.count(), t.outcomes.c.outcome
+        corrected = sa.select(outcome, number).join_from(t.learned, t.outcomes, t.IS_LEARNED)
+        known = Counter(self._map(corrected.where(t.learned.c.of_run == run_id).group_by(outcome)))
+        planned = self._count(sa.select(number).where(is_of_run(t.listed_messages, run_id)))
         return RunCounts(booked, dry, known, planned, max(moments, default=None))
 
     def endings(
@@ -118,27 +119,22 @@ class RunMessages(Repository):
     ) -> Endings:
         """Return how the first messages of a run ended, by default of all with any outcome."""
         places, numbers = array("q"), array("i")
-        known: dict[tuple[Any, ...], int] = {}
-        what = [
-            column
-            for column in columns_of(t.outcomes, t.OutcomeFact)
-            if column.name != "message_id"
-        ]
-        is_meant = (
-            t.outcomes.c.outcome.in_(sorted(outcomes))
-            if outcomes
-            else t.outcomes.c.outcome.is_not(None)
-        )
-        query = LISTED.with_only_columns(t.run_messages.c.browse_seq, *what)
-        query = query.where(t.run_messages.c.run_id == run_id, is_meant).limit(at_most)
+        known: dict[int, int] = {}
+        lot = t.outcome_lots.c
+        is_meant = lot.outcome.in_(sorted(outcomes)) if outcomes else lot.outcome.is_not(None)
+        query = LISTED.with_only_columns(t.listed_messages.c.browse_seq, lot.lot_id)
+        query = query.where(t.runs.c.run_id == run_id, is_meant).limit(at_most)
         with self._stream(query) as rows:
             for part in rows.partitions():
-                found, *ends = zip(*part, strict=True)
+                found, lots = zip(*part, strict=True)
                 places.extend(found)
-                numbers.extend(
-                    [known.setdefault(one, len(known)) for one in zip(*ends, strict=True)]
-                )
-        facts = [t.OutcomeFact(*one[:-2], 0, *one[-2:]) for one in known]
+                numbers.extend([known.setdefault(one, len(known)) for one in lots])
+        names = [name for name in t.OutcomeFact.__match_args__ if name != "message_id"]
+        of_lot = {
+            row.lot_id: t.OutcomeFact(**{name: getattr(row, name) for name in names}, message_id=0)
+            for row in self._among(sa.select(t.outcome_lots), lot.lot_id, known)
+        }
+        facts = [of_lot[one] for one in known]
         return Endings(places, numbers, facts)
 
     def unbooked(self, run_id: str) -> array[int]:
@@ -146,20 +142,21 @@ class RunMessages(Repository):
 
     def select(self, run_id: str, chosen: OutcomeFilter) -> array[int]:
         """Return the browse_seqs that a filter selects, in order, eight bytes for each."""
-        query = sa.select(t.run_messages.c.browse_seq).where(t.run_messages.c.run_id == run_id)
-        query = query.outerjoin(t.outcomes, OUTCOME_OF_LISTED)
-        conditions: list[Condition] = []
+        query = LISTED.with_only_columns(t.listed_messages.c.browse_seq)
+        conditions: list[Condition] = [t.runs.c.run_id == run_id]
         if chosen.is_unbooked:
-            conditions.append(t.outcomes.c.outcome.is_(None))
+            conditions.append(t.outcome_lots.c.outcome.is_(None))
         if chosen.outcome is not None:
-            conditions.append(t.outcomes.c.outcome == chosen.outcome)
+            conditions.append(t.outcome_lots.c.outcome == chosen.outcome)
         if chosen.rule is not None:
-            conditions.append(t.outcomes.c.rule == chosen.rule)
+            conditions.append(t.outcome_lots.c.rule == chosen.rule)
         if chosen.key:
-            query = query.join(t.messages, t.messages.c.message_id == t.run_messages.c.message_id)
+            query = query.join(
+                t.messages, t.messages.c.message_id == t.listed_messages.c.message_id
+            )
             conditions += begins(t.messages.c.message_key, chosen.key)
         found: array[int] = array("q")
-        with self._stream(query.where(*conditions).order_by(t.run_messages.c.browse_seq)) as rows:
+        with self._stream(query.where(*conditions)) as rows:
             for part in rows.scalars().partitions():
                 found.extend(part)
         return found
@@ -168,14 +165,14 @@ class RunMessages(Repository):
         self, run_id: str, browse_seqs: Iterable[int]
     ) -> Iterator[tuple[bytes, Listed, int]]:
         """Yield key, listing and number of attempts of messages, in browse order."""
-        own, made = t.run_messages.c, t.attempts.c
+        own, made = t.listed_messages.c, t.attempts.c
         tries = sa.select(sa.func.count(made.unit.distinct())).where(
-            made.run_id == own.run_id, made.message_id == own.message_id
+            made.run_id == t.runs.c.run_id, made.message_id == own.message_id
         )
         query = (
             LISTED.join(t.messages, t.messages.c.message_id == own.message_id)
             .add_columns(t.messages.c.message_key, tries.scalar_subquery())
-            .where(own.run_id == run_id)
+            .where(t.runs.c.run_id == run_id)
         )
         for some in in_parts(browse_seqs):
             is_meant = own.browse_seq.between(some[0], some[-1]) & own.browse_seq.in_(some)
@@ -190,21 +187,44 @@ class RunMessages(Repository):
         return self._count(query.where(made.run_id == run_id, made.rule == rule, is_on_target))
 
     def tried(self, run_id: str) -> list[AttemptCount]:
-        made, other = t.attempts.c, t.attempts.alias()
-        open_states = (AttemptState.INTENDED, AttemptState.UNKNOWN)
-        is_superseded = sa.exists().where(
-            other.c.message_id == made.message_id,
-            other.c.unit == made.unit,
-            # A process that was frozen may record "unknown" after another one has settled it.
-            (other.c.seq > made.seq) | other.c.state.not_in(open_states),
+        state, apart = t.unit_states.c, t.unit_states.alias()
+        own, lot = t.units.c.run_id == run_id, t.attempt_lots
+        # Attempts of few units come to their states one by one; others are counted by their lots.
+        is_apart = sa.exists().where(
+            apart.c.unit_no == t.units.c.unit_no, apart.c.message_id.is_not(None)
         )
-        may_change = made.state.in_(open_states)
-        kinds = made["rule", "action", "target_q", "target_q_mgr", "state", "mqrc", "at"]
-        query = sa.select(*kinds, sa.func.count()).group_by(*kinds).where(made.run_id == run_id)
-        # Only an open attempt can have a later state. To look for one takes longer than to count.
-        found = [
-            AttemptCount(*row)
-            for condition in (~may_change, may_change & ~is_superseded)
-            for row in self._rows(query.where(condition))
-        ]
-        return sorted(found, key=lambda one: (one.rule, one.target_q, one.target_q_mgr, one.at))
+        kinds = [*columns_of(lot, t.Decision), state.state, state.mqrc, state.at]
+        together = (
+            sa.select(*kinds, total(lot.c.messages))
+            .join_from(t.units, t.unit_states)
+            .join(lot, lot.c.unit_no == t.units.c.unit_no)
+            .where(own, ~is_apart)
+        )
+        made = t.attempts.c
+        each = [*columns_of(t.attempts, t.Decision), made.state, made.mqrc, made.at]
+        units = sa.select(t.units.c.unit).where(own, is_apart)
+        by_message = sa.select(*each, sa.func.count()).where(
+            made.run_id == run_id, made.unit.in_(units)
+        )
+        return sorted(
+            (
+                AttemptCount(*row)
+                for query, of, same in (
+                    (together.group_by(*kinds), t.unit_states, ["unit_no"]),
+                    (by_message.group_by(*each), t.attempts, ["unit", "message_id"]),
+                )
+                for row in self._rows(query.where(_is_counted(of, same)))
+            ),
+            key=lambda one: (one.rule, one.target_q, one.target_q_mgr, one.at),
+        )
+
+
+def _is_counted(states: sa.Table, same: Sequence[str]) -> Condition:
+    """Return the condition that no later state of the same attempts counts in place of a state."""
+    open_states, other = (AttemptState.INTENDED, AttemptState.UNKNOWN), states.alias()
+    is_superseded = sa.exists().where(
+        *(other.c[name] == states.c[name] for name in same),
+        # A process that was frozen may record "unknown" after another one has settled it.
+        (other.c.seq > states.c.seq) | other.c.state.not_in(open_states),
+    )
+    return states.c.state.not_in(open_states) | ~is_superseded

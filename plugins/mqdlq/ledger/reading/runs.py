@@ -17,7 +17,16 @@ import sqlalchemy as sa
 
 from mqdlq.ledger import tables as t
 from mqdlq.ledger.columns import UtcDateTime
-from mqdlq.ledger.database import Condition, Repository, Row, in_parts, is_last, is_on, total
+from mqdlq.ledger.database import (
+    Condition,
+    Repository,
+    Row,
+    in_parts,
+    is_last,
+    is_on,
+    select_records,
+    total,
+)
 from mqdlq.ledger.messages import is_at, is_leased
 from mqdlq.ledger.reading.later_outcomes import LaterCount, LaterOutcomes
 from mqdlq.ledger.runs import IS_FOR_ALL, before_the_start
@@ -222,7 +231,7 @@ class HandledQueues(Repository):
         return [(queue_manager, queue) for queue_manager, queue in rows]
 
     def newest_run(self, handler: str, queue_manager: str, queue: str) -> t.Run | None:
-        query = sa.select(t.runs).where(_has_table(handler, queue_manager, queue))
+        query = select_records(t.runs, t.Run).where(_has_table(handler, queue_manager, queue))
         return self._one(t.Run, query.order_by(t.runs.c.started_at.desc()))
 
     def newest_snapshot(

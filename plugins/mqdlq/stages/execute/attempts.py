@@ -16,7 +16,8 @@ from mqdlq.controls.repair.changes import explain_delivery
 from mqdlq.controls.work import Planned, PlannedAttempt, WorkItem, choose_step
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, message_key
-from mqdlq.ledger.tables import Attempt, Learned, OutcomeFact, Run
+from mqdlq.ledger.messages import OutcomeLot
+from mqdlq.ledger.tables import Attempt, AttemptLot, Ending, Learned, OutcomeFact, Run, Try
 from mqdlq.model import Action, AttemptState, Outcome, Step, WorkNumber
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.client import printable_name
@@ -37,12 +38,6 @@ _SUCCESS_OUTCOMES = {
     Action.FWD: Outcome.FORWARDED,
     Action.DISCARD: Outcome.DISCARDED,
 }
-
-
-def _build_success_outcome(attempt: Attempt, how: Reason | None) -> OutcomeFact:
-    """Return the outcome of a confirmed attempt; `how` replaces the usual reason."""
-    outcome, why = _SUCCESS_OUTCOMES[attempt.action], how or Why.ATTEMPT(number=attempt.attempt_no)
-    return build_outcome(attempt.message_id, outcome, why, attempt, attempt.at)
 
 
 def _build_attempt(
@@ -144,7 +139,9 @@ class AttemptRecorder:
         self._number, self._moved, self._controls = number, moved, controls
         self._run, self._plan_id, self._destinations = execution.run, plan_id, destinations
         self._ledger, self._clock, self._log = execution.ledger, execution.clock, execution.log
-        self._unwritten_failures: list[Attempt] = []
+        self._booking = execution.ledger.attempts.of_plan(execution.run.run_id, plan_id)
+        self._unwritten_failures = defaultdict[int, list[Try]](list)
+        self._unwritten_of_groups: list[Attempt] = []
         self._unwritten_outcomes: list[OutcomeFact] = []
         self._withheld_because: set[Reason] = set()
         self._warned_of: set[tuple[str, int]] = set()
@@ -163,35 +160,34 @@ class AttemptRecorder:
         return all(self._controls.may_begin(one) for one in planned.tries)
 
     def intend(self, unit: str, moves: Sequence[Planned]) -> None:
-        self._add_attempts(unit, moves, AttemptState.INTENDED)
+        tries = _in_lots(_tries_of(moves))
+        self._booking.begin(unit, tries, AttemptState.INTENDED, 0, self._clock())
 
     def confirm(self, unit: str, moves: Sequence[Planned]) -> None:
         """Record that the unit committed, with the outcomes of its messages."""
-        tries = _tries_of(moves)
-        attempts = [self._build_attempt(unit, t, AttemptState.CONFIRMED) for t in tries]
-        facts = [
-            _build_success_outcome(attempt, planned.how)
-            for attempt, planned in zip(attempts, tries, strict=True)
-        ]
-        self._ledger.attempts.add(attempts, [(self._run.run_id, fact) for fact in facts])
+        tries, at = _tries_of(moves), self._clock()
+        ended: dict[Any, OutcomeLot] = {}
+        for one in tries:
+            step, number, how = one.step, one.item.attempts_made + 1, one.how
+            same = id(step), number, how
+            if same not in ended:
+                decision = step.rule, step.action.value, step.target_q, step.target_q_mgr
+                ending = Ending(*decision, _SUCCESS_OUTCOMES[step.action])
+                ended[same] = OutcomeLot(ending, how or Why.ATTEMPT(number=number), at, [])
+            ended[same].message_ids.append(one.item.message.message_id)
+        self._booking.confirm(unit, [*ended.values()], at)
         self._moved = _add_moves(self._moved, tries)
         if self._run.connections > 1:
             self._moved = _join_moves(self._moved)
-        for planned, fact in zip(tries, facts, strict=True):
-            planned.item.attempts_made += 1
-            planned.item.outcome = fact.outcome
+        for one in tries:
+            one.item.attempts_made += 1
+            one.item.outcome = _SUCCESS_OUTCOMES[one.step.action]
         self.attempts += len(tries)
         self._controls.confirm(tries)
 
     def back_out(self, unit: str, moves: Sequence[Planned], reason: int) -> None:
         """Record that the unit was backed out; its attempts do not count."""
-        self._add_attempts(unit, moves, AttemptState.BACKED_OUT_WITH_BATCH, reason)
-
-    def _add_attempts(
-        self, unit: str, moves: Sequence[Planned], state: AttemptState, reason: int = 0
-    ) -> None:
-        tries = _tries_of(moves)
-        self._ledger.attempts.add([self._build_attempt(unit, t, state, reason) for t in tries])
+        self._booking.back_out(unit, _in_lots(_tries_of(moves)), reason, self._clock())
 
     def fail(self, planned: Planned, reason: int) -> None:
         """Record a failed put: the attempt counts, unless its unit was only backed out.
@@ -232,7 +228,8 @@ class AttemptRecorder:
             return False
         longest = max(planned.tries, key=lambda one: one.length)
         self._record_failure(planned, reason, None if is_blocked else longest)
-        if len(self._unwritten_failures) >= MAX_UNWRITTEN:
+        alone = sum(map(len, self._unwritten_failures.values()))
+        if alone + len(self._unwritten_of_groups) >= MAX_UNWRITTEN:
             self.flush()
         return True
 
@@ -257,31 +254,33 @@ class AttemptRecorder:
     def flush(self) -> None:
         outcomes, self._unwritten_outcomes = self._unwritten_outcomes, []
         self._ledger.outcomes.add(self._run.run_id, outcomes)
-        unwritten, self._unwritten_failures = self._unwritten_failures, []
-        if unwritten:
-            self._ledger.attempts.add(unwritten)
+        for reason, tries in self._unwritten_failures.items():
+            unit, at = secrets.token_hex(24), self._clock()
+            self._booking.begin(unit, tries, AttemptState.FAILED, reason, at)
+        self._unwritten_failures.clear()
+        of_groups, self._unwritten_of_groups = self._unwritten_of_groups, []
+        if of_groups:
+            self._ledger.attempts.add(of_groups)
 
     def _record_failure(self, planned: Planned, reason: int, failed: PlannedAttempt | None) -> None:
         """Record a failed attempt for each message; None if the reason is that of all of them."""
-        unit = secrets.token_hex(24)
+        of, at = (secrets.token_hex(24), self._run.run_id, self._plan_id), self._clock()
         for one in planned.tries:
             own_reason = reason if failed is None or one is failed else BACKED_OUT
-            self._unwritten_failures.append(
-                self._build_attempt(unit, one, AttemptState.FAILED, own_reason)
-            )
+            if len(planned.tries) == 1:
+                self._unwritten_failures[own_reason] += _in_lots([one])
+            else:
+                number, state = one.item.attempts_made + 1, AttemptState.FAILED
+                self._unwritten_of_groups.append(
+                    _build_attempt(
+                        one.item, one.step, number, state, of=of, at=at, reason=own_reason
+                    )
+                )
             one.item.attempts_made += 1
             self.attempts += 1
             self.failures[one.step.target_q, own_reason] += 1
             self._log_failure(one, own_reason)
             self._controls.leave(one, own_reason)
-
-    def _build_attempt(
-        self, unit: str, planned: PlannedAttempt, state: AttemptState, reason: int = 0
-    ) -> Attempt:
-        of, number = (unit, self._run.run_id, self._plan_id), planned.item.attempts_made + 1
-        return _build_attempt(
-            planned.item, planned.step, number, state, of=of, at=self._clock(), reason=reason
-        )
 
     def _log_failure(self, planned: PlannedAttempt, reason: int) -> None:
         """Log a failed put, as a warning once per queue and reason in a pass.
@@ -306,6 +305,20 @@ class AttemptRecorder:
 
 def _tries_of(moves: Sequence[Planned]) -> list[PlannedAttempt]:
     return [one for move in moves for one in move.tries]
+
+
+def _in_lots(tries: Sequence[PlannedAttempt]) -> list[Try]:
+    """Return attempts as the ledger adds them; those with the same decision share one lot."""
+    lots: dict[Any, AttemptLot] = {}
+    found = []
+    for one in tries:
+        step, number, cause_id = one.step, one.item.attempts_made + 1, one.item.cause_id
+        lot = lots.get(same := (id(step), number, cause_id))
+        if lot is None:
+            decision = step.rule, step.action, step.target_q, step.target_q_mgr
+            lot = lots[same] = AttemptLot(*decision, number, cause_id)
+        found.append((lot, one.item.message.message_id))
+    return found
 
 
 def _repeats_recorded_failure(planned: PlannedAttempt, reason: int) -> bool:
@@ -389,7 +402,8 @@ def _confirm(execution: Execution, proven: Sequence[Attempt], how: Reason) -> No
         why = how
         if changes is not None:
             why = Why.REPAIRED_BECAUSE(repaired=explain_delivery(changes), because=how)
-        fact = _build_success_outcome(attempt, why)
+        outcome = _SUCCESS_OUTCOMES[attempt.action]
+        fact = build_outcome(attempt.message_id, outcome, why, attempt, now)
         before = booked.get(attempt.message_id, {})
         if attempt.run_id not in before:
             facts.append((attempt.run_id, fact))

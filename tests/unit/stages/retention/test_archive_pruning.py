@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from mqdlq.lake.archive import read_back
 from mqdlq.ledger.retention import Hold
-from mqdlq.ledger.tables import CopyState, attempts, runs
+from mqdlq.ledger.tables import CopyState, attempt_messages, runs, unit_states
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.restorations import (
@@ -130,7 +131,9 @@ def test_the_copies_of_a_run_with_an_open_account_are_never_pruned(world: World)
 def test_a_copy_of_a_message_that_was_not_discarded_stays_in_its_file(world: World) -> None:
     run_id = discard(world, *BODIES)
     copy = world.ledger.archive.copies()[0]
-    change(world, attempts, attempts.c.message_id == copy.message_id, state=AttemptState.FAILED)
+    made = attempt_messages.c
+    unit = select(made.unit_no).where(made.message_id == copy.message_id)
+    change(world, unit_states, unit_states.c.unit_no.in_(unit), state=AttemptState.FAILED)
     pass_days(world, 20)
 
     done = prune_now(world, archive=10)

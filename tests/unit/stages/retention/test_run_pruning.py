@@ -8,10 +8,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import retention
-from mqdlq.ledger.tables import Approval, attempts, metadata, outcomes
+from mqdlq.ledger.tables import Approval, metadata, outcome_lots, runs, unit_states, units
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.postgresql import ledger_url_fixture
@@ -72,6 +73,14 @@ def rows_of(world: World, run_id: str) -> set[str]:
             if column.name in {"run_id", "of_run"}
             and connection.execute(table.select().where(column == run_id)).first()
         }
+
+
+def make_unknown(world: World, run_id: str, state: AttemptState) -> None:
+    """Give the attempts of a run this state, and its messages the outcome `unknown`."""
+    made, number = select(units.c.unit_no), select(runs.c.run_no).where(runs.c.run_id == run_id)
+    own = unit_states.c.unit_no.in_(made.where(units.c.run_id == run_id))
+    change(world, unit_states, own, state=state)
+    change(world, outcome_lots, outcome_lots.c.run_no.in_(number), outcome=Outcome.UNKNOWN)
 
 
 def test_an_old_run_goes_with_its_rows_and_files_and_its_totals_stay(world: World) -> None:
@@ -189,16 +198,14 @@ def test_an_unfinished_run_stays(world: World) -> None:
 
 def test_a_run_with_an_unknown_outcome_stays(world: World) -> None:
     first, _ = old_and_new(world)
-    change(world, attempts, attempts.c.run_id == first, state=AttemptState.UNKNOWN)
-    change(world, outcomes, outcomes.c.run_id == first, outcome=Outcome.UNKNOWN)
+    make_unknown(world, first, AttemptState.UNKNOWN)
 
     assert kept_words(prune_now(world, runs=10).kept_runs) == {"unsettled": 1}
 
 
 def test_a_run_with_an_unknown_outcome_stays_although_other_messages_departed(world: World) -> None:
     first, second = old_and_new(world)
-    change(world, attempts, attempts.c.run_id == first, state=AttemptState.FAILED)
-    change(world, outcomes, outcomes.c.run_id == first, outcome=Outcome.UNKNOWN)
+    make_unknown(world, first, AttemptState.FAILED)
 
     kept = prune_now(world, runs=10).kept_runs
 

@@ -12,11 +12,16 @@ from alembic import op
 revision = "0001"
 down_revision = None
 
-SQLITE = {"SERIAL": "INTEGER", "BYTEA": "BLOB", "TIMESTAMP WITHOUT TIME ZONE": "DATETIME"}
+SQLITE = {
+    "SERIAL": "INTEGER",
+    "BYTEA": "BLOB",
+    "TIMESTAMP WITHOUT TIME ZONE": "DATETIME",
+    "/* WITHOUT ROWID */": "WITHOUT ROWID",
+}
 
 
 def upgrade() -> None:
-    """Create the tables, their indexes and the view, in the words of the database."""
+    """Create the tables, their indexes and the views, in the words of the database."""
     connection = op.get_bind()
     ddl = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
     for postgresql, sqlite in SQLITE.items() if connection.dialect.name == "sqlite" else ():

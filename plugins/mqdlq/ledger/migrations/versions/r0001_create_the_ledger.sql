@@ -11,11 +11,11 @@ CREATE INDEX ix_alerts_run_id ON alerts (run_id);
 CREATE TABLE audit (
     seq SERIAL NOT NULL,
     at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
+    run_id VARCHAR(250) NOT NULL,
+    message_key BYTEA,
     what VARCHAR(30) NOT NULL,
     who TEXT NOT NULL,
     handler VARCHAR(100) NOT NULL,
-    run_id VARCHAR(250) NOT NULL,
-    message_key BYTEA,
     messages INTEGER NOT NULL,
     why TEXT NOT NULL,
     details TEXT NOT NULL,
@@ -41,10 +41,10 @@ CREATE TABLE failures (
     run_id VARCHAR(250) NOT NULL,
     handler VARCHAR(100) NOT NULL,
     task VARCHAR(250) NOT NULL,
-    why TEXT NOT NULL,
     error_id VARCHAR(20) NOT NULL,
-    next_step TEXT NOT NULL,
     at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
+    why TEXT NOT NULL,
+    next_step TEXT NOT NULL,
     PRIMARY KEY (seq)
 );
 CREATE INDEX ix_failures_handler ON failures (handler);
@@ -76,21 +76,21 @@ CREATE TABLE meters (
     subject VARCHAR(200) NOT NULL,
     unit VARCHAR(10) NOT NULL,
     handler VARCHAR(100) NOT NULL,
-    per_second FLOAT NOT NULL,
-    burst FLOAT NOT NULL,
     used_at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
     full_at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
     refused_run_id VARCHAR(250) NOT NULL,
     refused_until TIMESTAMP WITHOUT TIME ZONE NOT NULL,
+    per_second FLOAT NOT NULL,
+    burst FLOAT NOT NULL,
     PRIMARY KEY (subject, unit)
 );
 
 CREATE TABLE prunes (
     prune_id SERIAL NOT NULL,
+    trusted_until TIMESTAMP WITHOUT TIME ZONE,
     handler VARCHAR(100) NOT NULL,
     policy TEXT NOT NULL,
     who TEXT NOT NULL,
-    trusted_until TIMESTAMP WITHOUT TIME ZONE,
     at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
     PRIMARY KEY (prune_id)
 );
@@ -116,6 +116,7 @@ CREATE TABLE restorations (
 );
 
 CREATE TABLE runs (
+    run_no SERIAL NOT NULL,
     run_id VARCHAR(250) NOT NULL,
     handler VARCHAR(100) NOT NULL,
     dag_run_id VARCHAR(250) NOT NULL,
@@ -145,7 +146,8 @@ CREATE TABLE runs (
     controls TEXT NOT NULL,
     queue_kind VARCHAR(20) NOT NULL,
     repair TEXT NOT NULL,
-    PRIMARY KEY (run_id)
+    PRIMARY KEY (run_no),
+    UNIQUE (run_id)
 );
 CREATE INDEX runs_of_a_queue ON runs (handler, queue_manager, queue, started_at);
 
@@ -174,30 +176,6 @@ CREATE TABLE archive (
     CONSTRAINT archive_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id)
 );
 CREATE INDEX ix_archive_message_id ON archive (message_id);
-
-CREATE TABLE attempts (
-    seq SERIAL NOT NULL,
-    unit VARCHAR(48) NOT NULL,
-    run_id VARCHAR(250) NOT NULL,
-    plan_id VARCHAR(150) NOT NULL,
-    message_id INTEGER NOT NULL,
-    rule INTEGER NOT NULL,
-    attempt_no INTEGER NOT NULL,
-    action VARCHAR(10) NOT NULL,
-    target_q VARCHAR(48) NOT NULL,
-    target_q_mgr VARCHAR(48) NOT NULL,
-    state VARCHAR(25) NOT NULL,
-    mqrc INTEGER NOT NULL,
-    at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
-    cause_id VARCHAR(12) NOT NULL,
-    PRIMARY KEY (seq),
-    CONSTRAINT attempts_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id),
-    CONSTRAINT attempts_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id)
-);
-CREATE INDEX attempts_of_a_cause ON attempts (cause_id, target_q, target_q_mgr, seq) WHERE cause_id <> '';
-CREATE INDEX ix_attempts_message_id ON attempts (message_id);
-CREATE INDEX ix_attempts_run_id ON attempts (run_id);
-CREATE INDEX ix_attempts_unit ON attempts (unit);
 
 CREATE TABLE causes (
     run_id VARCHAR(250) NOT NULL,
@@ -268,6 +246,17 @@ CREATE TABLE leases (
 CREATE INDEX ix_leases_message_id ON leases (message_id);
 CREATE INDEX ix_leases_run_id ON leases (run_id);
 
+CREATE TABLE listed_messages (
+    run_no INTEGER NOT NULL,
+    message_id INTEGER NOT NULL,
+    browse_seq INTEGER NOT NULL,
+    disposition VARCHAR(20) NOT NULL,
+    PRIMARY KEY (run_no, message_id),
+    CONSTRAINT listed_messages_run_no_fkey FOREIGN KEY(run_no) REFERENCES runs (run_no),
+    CONSTRAINT listed_messages_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id)
+) /* WITHOUT ROWID */;
+CREATE INDEX ix_listed_messages_message_id ON listed_messages (message_id);
+
 CREATE TABLE looks (
     seq SERIAL NOT NULL,
     run_id VARCHAR(250) NOT NULL,
@@ -281,22 +270,22 @@ CREATE TABLE looks (
 );
 CREATE INDEX ix_looks_run_id ON looks (run_id);
 
-CREATE TABLE outcomes (
-    run_id VARCHAR(250) NOT NULL,
-    message_id INTEGER NOT NULL,
-    outcome VARCHAR(20) NOT NULL,
+CREATE TABLE outcome_lots (
+    lot_id SERIAL NOT NULL,
+    run_no INTEGER NOT NULL,
     why TEXT NOT NULL,
+    at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
+    messages INTEGER NOT NULL,
     rule INTEGER NOT NULL,
     action VARCHAR(10) NOT NULL,
     target_q VARCHAR(48) NOT NULL,
     target_q_mgr VARCHAR(48) NOT NULL,
-    at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
-    PRIMARY KEY (run_id, message_id),
-    CONSTRAINT outcomes_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id),
-    CONSTRAINT outcomes_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id)
+    outcome VARCHAR(20) NOT NULL,
+    PRIMARY KEY (lot_id),
+    CONSTRAINT outcome_lots_run_no_fkey FOREIGN KEY(run_no) REFERENCES runs (run_no)
 );
-CREATE INDEX ix_outcomes_message_id ON outcomes (message_id);
-CREATE INDEX outcomes_discarded ON outcomes (run_id, at) WHERE outcome = 'discarded';
+CREATE INDEX ix_outcome_lots_run_no ON outcome_lots (run_no);
+CREATE INDEX outcomes_discarded ON outcome_lots (run_no) WHERE outcome = 'discarded';
 
 CREATE TABLE passes (
     seq SERIAL NOT NULL,
@@ -336,8 +325,8 @@ CREATE TABLE pruned_runs (
     dry_run BOOLEAN NOT NULL,
     started_by TEXT NOT NULL,
     started_at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
-    closed_at TIMESTAMP WITHOUT TIME ZONE,
     why TEXT NOT NULL,
+    closed_at TIMESTAMP WITHOUT TIME ZONE,
     PRIMARY KEY (run_id),
     CONSTRAINT pruned_runs_prune_id_fkey FOREIGN KEY(prune_id) REFERENCES prunes (prune_id)
 );
@@ -377,6 +366,7 @@ CREATE TABLE released_holds (
 CREATE TABLE repairs (
     run_id VARCHAR(250) NOT NULL,
     message_id INTEGER NOT NULL,
+    at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
     format_from VARCHAR(8) NOT NULL,
     format_to VARCHAR(8) NOT NULL,
     ccsid_from INTEGER NOT NULL,
@@ -387,34 +377,22 @@ CREATE TABLE repairs (
     target_q_mgr VARCHAR(48) NOT NULL,
     length INTEGER NOT NULL,
     refusal TEXT NOT NULL,
-    at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
     PRIMARY KEY (run_id, message_id),
     CONSTRAINT repairs_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id),
     CONSTRAINT repairs_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id)
 );
 CREATE INDEX ix_repairs_message_id ON repairs (message_id);
 
-CREATE TABLE run_messages (
-    run_id VARCHAR(250) NOT NULL,
-    message_id INTEGER NOT NULL,
-    browse_seq INTEGER NOT NULL,
-    disposition VARCHAR(20) NOT NULL,
-    PRIMARY KEY (run_id, message_id),
-    CONSTRAINT run_messages_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id),
-    CONSTRAINT run_messages_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id)
-);
-CREATE INDEX ix_run_messages_message_id ON run_messages (message_id);
-
 CREATE TABLE settled_lots (
     lot_id SERIAL NOT NULL,
     run_id VARCHAR(250) NOT NULL,
     snapshot_id VARCHAR(100) NOT NULL,
     needs_carry BOOLEAN NOT NULL,
-    outcome VARCHAR(20) NOT NULL,
     rule INTEGER NOT NULL,
     action VARCHAR(10) NOT NULL,
     target_q VARCHAR(48) NOT NULL,
     target_q_mgr VARCHAR(48) NOT NULL,
+    outcome VARCHAR(20) NOT NULL,
     PRIMARY KEY (lot_id),
     CONSTRAINT settled_lots_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id)
 );
@@ -435,28 +413,39 @@ CREATE TABLE settled_outcomes (
 
 CREATE TABLE sightings (
     run_id VARCHAR(250) NOT NULL,
+    oldest_left TIMESTAMP WITHOUT TIME ZONE,
     depth INTEGER NOT NULL,
     seen INTEGER NOT NULL,
     returned INTEGER NOT NULL,
     arrived INTEGER NOT NULL,
     at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
     next_pass_at TIMESTAMP WITHOUT TIME ZONE,
-    oldest_left TIMESTAMP WITHOUT TIME ZONE,
     PRIMARY KEY (run_id),
     CONSTRAINT sightings_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id)
 );
 
 CREATE TABLE snapshots (
     run_id VARCHAR(250) NOT NULL,
+    pruned_at TIMESTAMP WITHOUT TIME ZONE,
     snapshot_id VARCHAR(100) NOT NULL,
     location TEXT NOT NULL,
     messages INTEGER NOT NULL,
-    settled INTEGER NOT NULL,
     taken_at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
-    pruned_at TIMESTAMP WITHOUT TIME ZONE,
+    settled INTEGER NOT NULL,
     PRIMARY KEY (run_id),
     CONSTRAINT snapshots_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id)
 );
+
+CREATE TABLE units (
+    unit_no SERIAL NOT NULL,
+    unit VARCHAR(48) NOT NULL,
+    run_id VARCHAR(250) NOT NULL,
+    plan_id VARCHAR(150) NOT NULL,
+    PRIMARY KEY (unit_no),
+    CONSTRAINT units_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id)
+);
+CREATE INDEX ix_units_run_id ON units (run_id);
+CREATE INDEX ix_units_unit ON units (unit);
 
 CREATE TABLE verdicts (
     seq SERIAL NOT NULL,
@@ -475,6 +464,44 @@ CREATE TABLE verdicts (
     CONSTRAINT verdicts_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id)
 );
 CREATE INDEX ix_verdicts_run_id ON verdicts (run_id);
+
+CREATE TABLE attempt_lots (
+    unit_no INTEGER NOT NULL,
+    lot INTEGER NOT NULL,
+    messages INTEGER NOT NULL,
+    rule INTEGER NOT NULL,
+    action VARCHAR(10) NOT NULL,
+    target_q VARCHAR(48) NOT NULL,
+    target_q_mgr VARCHAR(48) NOT NULL,
+    attempt_no INTEGER NOT NULL,
+    cause_id VARCHAR(12) NOT NULL,
+    PRIMARY KEY (unit_no, lot),
+    CONSTRAINT attempt_lots_unit_no_fkey FOREIGN KEY(unit_no) REFERENCES units (unit_no)
+) /* WITHOUT ROWID */;
+CREATE INDEX attempts_of_a_cause ON attempt_lots (cause_id, target_q, target_q_mgr) WHERE cause_id <> '';
+
+CREATE TABLE attempt_messages (
+    unit_no INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    lot INTEGER NOT NULL,
+    message_id INTEGER NOT NULL,
+    PRIMARY KEY (unit_no, place),
+    CONSTRAINT attempt_messages_unit_no_fkey FOREIGN KEY(unit_no) REFERENCES units (unit_no),
+    CONSTRAINT attempt_messages_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id)
+) /* WITHOUT ROWID */;
+CREATE INDEX ix_attempt_messages_message_id ON attempt_messages (message_id);
+
+CREATE TABLE outcome_messages (
+    run_no INTEGER NOT NULL,
+    message_id INTEGER NOT NULL,
+    lot_id INTEGER NOT NULL,
+    PRIMARY KEY (run_no, message_id),
+    CONSTRAINT outcome_messages_run_no_fkey FOREIGN KEY(run_no) REFERENCES runs (run_no),
+    CONSTRAINT outcome_messages_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id),
+    CONSTRAINT outcome_messages_lot_id_fkey FOREIGN KEY(lot_id) REFERENCES outcome_lots (lot_id)
+) /* WITHOUT ROWID */;
+CREATE INDEX ix_outcome_messages_lot_id ON outcome_messages (lot_id);
+CREATE INDEX ix_outcome_messages_message_id ON outcome_messages (message_id);
 
 CREATE TABLE pruned_copies (
     run_id VARCHAR(250) NOT NULL,
@@ -503,11 +530,11 @@ CREATE TABLE restoration_states (
     restoration_id VARCHAR(250) NOT NULL,
     run_id VARCHAR(250) NOT NULL,
     message_id INTEGER NOT NULL,
-    unit VARCHAR(48) NOT NULL,
     state VARCHAR(20) NOT NULL,
+    at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
+    unit VARCHAR(48) NOT NULL,
     mqrc INTEGER NOT NULL,
     why TEXT NOT NULL,
-    at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
     PRIMARY KEY (seq),
     CONSTRAINT restoration_states_run_id_message_id_fkey FOREIGN KEY(run_id, message_id) REFERENCES archive (run_id, message_id),
     CONSTRAINT restoration_states_restoration_id_fkey FOREIGN KEY(restoration_id) REFERENCES restorations (restoration_id)
@@ -524,6 +551,20 @@ CREATE TABLE settled_messages (
 );
 CREATE INDEX ix_settled_messages_message_id ON settled_messages (message_id);
 
+CREATE TABLE unit_states (
+    seq SERIAL NOT NULL,
+    unit_no INTEGER NOT NULL,
+    message_id INTEGER,
+    state VARCHAR(25) NOT NULL,
+    mqrc INTEGER NOT NULL,
+    at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
+    PRIMARY KEY (seq),
+    CONSTRAINT unit_states_unit_no_fkey FOREIGN KEY(unit_no) REFERENCES units (unit_no),
+    CONSTRAINT unit_states_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id)
+);
+CREATE INDEX ix_unit_states_message_id ON unit_states (message_id);
+CREATE INDEX ix_unit_states_unit_no ON unit_states (unit_no);
+
 CREATE TABLE verdict_outcomes (
     verdict_seq INTEGER NOT NULL,
     run_id VARCHAR(250) NOT NULL,
@@ -539,8 +580,38 @@ CREATE TABLE verdict_outcomes (
 );
 CREATE INDEX ix_verdict_outcomes_run_id ON verdict_outcomes (run_id);
 
+CREATE VIEW run_messages AS
+SELECT r.run_id, l.message_id, l.browse_seq, l.disposition
+FROM listed_messages l JOIN runs r ON r.run_no = l.run_no;
+
+CREATE VIEW attempts AS
+SELECT s.seq, m.place, l.rule, l.action, l.target_q, l.target_q_mgr, u.unit, u.run_id, u.plan_id,
+    m.message_id, l.attempt_no, s.state, s.mqrc, s.at, l.cause_id
+FROM unit_states s
+JOIN units u ON u.unit_no = s.unit_no
+JOIN attempt_messages m ON m.unit_no = s.unit_no
+    AND (s.message_id IS NULL OR s.message_id = m.message_id)
+JOIN attempt_lots l ON l.unit_no = m.unit_no AND l.lot = m.lot;
+
 CREATE VIEW attempt_states AS
-SELECT a.* FROM attempts a
-WHERE a.seq = (
-    SELECT max(b.seq) FROM attempts b WHERE b.unit = a.unit AND b.message_id = a.message_id
+SELECT s.seq, m.place, l.rule, l.action, l.target_q, l.target_q_mgr, u.unit, u.run_id, u.plan_id,
+    m.message_id, l.attempt_no, s.state, s.mqrc, s.at, l.cause_id
+FROM unit_states s
+JOIN units u ON u.unit_no = s.unit_no
+JOIN attempt_messages m ON m.unit_no = s.unit_no
+    AND (s.message_id IS NULL OR s.message_id = m.message_id)
+JOIN attempt_lots l ON l.unit_no = m.unit_no AND l.lot = m.lot
+WHERE NOT EXISTS (
+    SELECT 1 FROM unit_states n
+    WHERE n.unit_no = s.unit_no AND n.seq > s.seq AND n.message_id IS NULL
+)
+AND NOT EXISTS (
+    SELECT 1 FROM unit_states n
+    WHERE n.unit_no = m.unit_no AND n.seq > s.seq AND n.message_id = m.message_id
 );
+
+CREATE VIEW outcomes AS
+SELECT l.rule, l.action, l.target_q, l.target_q_mgr, l.outcome, r.run_id, m.message_id, l.why, l.at
+FROM outcome_messages m
+JOIN outcome_lots l ON l.lot_id = m.lot_id
+JOIN runs r ON r.run_no = m.run_no;
