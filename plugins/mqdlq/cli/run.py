@@ -13,14 +13,7 @@ import click
 from mqdlq.cli.output import refusal, refusing
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
-from mqdlq.local.environment import (
-    migrate,
-    names_airflow,
-    names_metadata,
-    quieten_airflow,
-    select_airflow,
-    selected_environment,
-)
+from mqdlq.local import environment
 
 HandlerName = Annotated[str, "HANDLER: The handler's name: the stem of its YAML file."]
 Why = Annotated[str, "--why: The reason, or the number of a ticket."]
@@ -109,8 +102,8 @@ def backfill(
     if wrong := foreground.why_refused(handler, given):
         raise refusal(f"mqdlq: {wrong}")
     os.umask(0o077)  # metadata and logs are for their owner alone
-    quieten_airflow()
-    select_airflow()
+    environment.quieten_airflow()
+    environment.select_airflow()
     from mqdlq.local import backfill as local  # noqa: PLC0415 (imports Airflow)
 
     raise SystemExit(local.backfill(handler, *times, given, is_dry_run=dry_run))
@@ -157,14 +150,14 @@ def airflow() -> None:
     arguments = click.get_current_context().args
     os.umask(0o077)  # metadata and logs are for their owner alone
     # Metadata that the environment names are not migrated here.
-    is_own = not (names_airflow() or names_metadata())
+    is_own = not (environment.names_airflow() or environment.names_metadata())
     if is_own and not {"-h", "--help", "version", "db"} & set(arguments[:2]):
-        migrate()
+        environment.migrate()
     sys.stdout.flush()
     # This process becomes Airflow, so that a signal reaches it. Airflow writes its warnings to
     # standard output, where `--output json` belongs.
     os.execve(  # noqa: S606 (this very Python, no shell)
         sys.executable,
         [sys.executable, "-m", "airflow", *arguments],
-        {**selected_environment(), "PYTHONWARNINGS": "ignore"},
+        {**environment.selected_environment(), "PYTHONWARNINGS": "ignore"},
     )

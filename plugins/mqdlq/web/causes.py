@@ -37,16 +37,7 @@ from mqdlq.rules.wildcards import fits
 from mqdlq.tools import rule_drafts
 from mqdlq.tools.acting import Sources, action_of_rule
 from mqdlq.tools.rule_suggestions import draft_rule, parking_queue_of
-from mqdlq.web.rendering import (
-    HEIGHT,
-    Bar,
-    NoRunYetError,
-    NotFoundError,
-    PageError,
-    draw_bars,
-    pages_of,
-    printable,
-)
+from mqdlq.web import rendering
 from mqdlq.web.requests import HandlerView
 from mqdlq.web.serving import PageRoute
 from mqdlq.words import moment
@@ -104,19 +95,19 @@ def read_queue_state(queue_manager: str, queue: str, sources: Sources) -> QueueS
     queues = ledger.handled_queues.of_handler(handler)
     if not queues:
         text = f"no run of handler {handler} is recorded; start its DAG, with dry_run at first"
-        raise NoRunYetError("MQDLQ-964", text)
+        raise rendering.NoRunYetError("MQDLQ-964", text)
     patterns = (queue_manager or "*", queue or "*")
     handled = next((names for names in queues if all(map(fits, patterns, names))), None)
     if handled is None:
         asked = f"{queue} @ {queue_manager}"
         known = ", ".join(f"{name} @ {manager}" for manager, name in queues)
-        raise NotFoundError(
+        raise rendering.NotFoundError(
             "MQDLQ-964", f"no run of handler {handler} handled {asked}; its queues are {known}"
         )
     name = (handler, *handled)
     run = ledger.handled_queues.newest_run(*name)
     if run is None:
-        raise NoRunYetError(
+        raise rendering.NoRunYetError(
             "MQDLQ-964",
             f"no run of handler {handler} used its rules table; start its DAG without"
             " message_keys, with dry_run at first",
@@ -173,7 +164,7 @@ class CauseRow:
     profile: CauseProfile
 
     @property
-    def trend(self) -> tuple[list[Bar], str]:
+    def trend(self) -> tuple[list[rendering.Bar], str]:
         """Bars, and the last numbers in words."""
         return _trend(self.history, self.runs)
 
@@ -218,7 +209,7 @@ def find_row(cause_id: str, state: QueueState, ledger: Ledger) -> CauseRow:
     for row in read_rows(state, ledger):
         if row.cause.cause_id == cause_id:
             return row
-    raise NotFoundError(
+    raise rendering.NotFoundError(
         "MQDLQ-965",
         f"no run met the cause {cause_id[:60]!r} on {state.run.queue} @ {state.run.queue_manager};"
         " choose one from the list of causes",
@@ -243,12 +234,12 @@ def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator
             yield one
 
 
-def _trend(history: CauseHistory, over_time: CausesOverTime) -> tuple[list[Bar], str]:
+def _trend(history: CauseHistory, over_time: CausesOverTime) -> tuple[list[rendering.Bar], str]:
     met = {sighting.run_id: sighting.messages for sighting in history.sightings}
     last_runs = list(over_time.runs.items())[-TREND_RUNS:]
     numbers = [(met.get(run_id, 0), at) for run_id, at in last_runs]
     titled = [(number, f"{number:,} at {moment(at)}") for number, at in numbers]
-    bars = draw_bars(titled, width=WIDTH, places=len(titled), least=1.5, zero=0.5)
+    bars = rendering.draw_bars(titled, width=WIDTH, places=len(titled), least=1.5, zero=0.5)
     last = [f"{number:,}" for number, _ in numbers[-_SPOKEN:]]
     if not last:
         return bars, "no runs"
@@ -323,11 +314,11 @@ def causes(view: HandlerView) -> HTMLResponse:
     filters = view.parse(CauseFilters)
     try:
         state = read_queue_state(filters.queue_manager, filters.queue, view)
-    except NoRunYetError:
+    except rendering.NoRunYetError:
         return view.render("causes/none.html")
     known = list(read_rows(state, view.ledger))
     chosen = _ordered(filter(filters.has, known), filters.sort)
-    pages = pages_of(len(chosen), ON_A_PAGE)
+    pages = rendering.pages_of(len(chosen), ON_A_PAGE)
     page = min(filters.page, pages)
     applications: Counter[str] = Counter()
     for row in chosen:
@@ -347,7 +338,7 @@ def causes(view: HandlerView) -> HTMLResponse:
         only=ONLY,
         sorts=SORTS,
         week_ago=f"{view.clock() - timedelta(days=6):%Y-%m-%d}",
-        spark=(WIDTH, HEIGHT),
+        spark=(WIDTH, rendering.HEIGHT),
     )
 
 
@@ -382,7 +373,7 @@ def cause(view: HandlerView, cause_id: str) -> HTMLResponse:
         sightings=row.history.sightings[-MOST_RUNS:][::-1],
         now=now,
         expiries=_expiries(profile.expiries, now),
-        spark=(WIDTH, HEIGHT),
+        spark=(WIDTH, rendering.HEIGHT),
     )
 
 
@@ -478,18 +469,18 @@ def _table_for(row: CauseRow, state: QueueState) -> RulesTable:
     """Return the table to add rules to; raise PageError if no rule can be added for the cause."""
     table, run = state.table, state.run
     if table is None:
-        raise PageError(
+        raise rendering.PageError(
             "MQDLQ-957",
             f"the rules of run {run.run_id} are not a valid table for this version; check"
             f" {run.rules_source} with mqdlq rules check",
         )
     if run.queue_kind is QueueKind.BACKOUT:
-        raise PageError(
+        raise rendering.PageError(
             "MQDLQ-961",
             "no rules are suggested for a backout queue; write the rule in the handler's table",
         )
     if not row.cause.is_of_dead_letters:
-        raise PageError(
+        raise rendering.PageError(
             "MQDLQ-958",
             f"no rule can match these messages ({row.cause.meaning}); act on them by their keys",
         )
@@ -522,7 +513,7 @@ def rule_file(view: HandlerView, cause_id: str, form: Literal["rules", "diff"]) 
     page = _drafted(cause_id, asked, view)
     proposal: rule_drafts.Proposal | None = page["proposal"]
     if proposal is None:
-        raise PageError(
+        raise rendering.PageError(
             "MQDLQ-959", "the rules have errors, so no table has them; correct them on the page"
         )
     if not page["today"].extensions:
@@ -530,7 +521,7 @@ def rule_file(view: HandlerView, cause_id: str, form: Literal["rules", "diff"]) 
     elif form == "rules":
         text = proposal.added_text
     else:
-        raise PageError(
+        raise rendering.PageError(
             "MQDLQ-960",
             f"the rules of {page['name']} have extensions, so there is no difference of rules"
             " files; add the rules to the handler's file",
@@ -565,4 +556,4 @@ def _shown(page: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _printable_line(line: str) -> str:
-    return printable(line.rstrip("\r"))
+    return rendering.printable(line.rstrip("\r"))

@@ -16,15 +16,7 @@ from mqdlq.errors import LakeError
 from mqdlq.handlers.operation import Event
 from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
 from mqdlq.model import Outcome, Trait
-from mqdlq.reading.fleet import (
-    FleetFilter,
-    FleetRow,
-    FleetSummary,
-    HandlerFile,
-    HandlerFiles,
-    QueueState,
-    read_fleet,
-)
+from mqdlq.reading import fleet
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import read_report
 from mqdlq.reading.report.groups import MessageGroup
@@ -36,7 +28,7 @@ from mqdlq.web.serving import PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)
 
-_FILES: Final = HandlerFiles()
+_FILES: Final = fleet.HandlerFiles()
 """The files of handlers that this process has checked."""
 
 ROWS: Final = 50
@@ -46,7 +38,7 @@ Text = Annotated[str, Field(max_length=100)]
 
 
 def choose(
-    rows: Sequence[FleetRow], chosen: FleetFilter, *, page: int, is_grouped: bool
+    rows: Sequence[fleet.FleetRow], chosen: fleet.FleetFilter, *, page: int, is_grouped: bool
 ) -> dict[str, Any]:
     """Return a page of the rows that a filter chooses; a page beyond the last is the last one.
 
@@ -57,21 +49,23 @@ def choose(
     found = [row for row in rows if chosen.has(row)]
     pages = pages_of(len(found), ROWS)
     page = min(page, pages)
-    by_name: dict[str, list[FleetRow]] = {}
+    by_name: dict[str, list[fleet.FleetRow]] = {}
     if is_grouped:
         for row in found:
             by_name.setdefault(row.queue_manager, []).append(row)
         found = [row for own in by_name.values() for row in own]
     shown = found[(page - 1) * ROWS : page * ROWS]
-    groups: list[tuple[str | None, list[FleetRow], FleetSummary | None]] = [(None, shown, None)]
+    groups: list[tuple[str | None, list[fleet.FleetRow], fleet.FleetSummary | None]] = [
+        (None, shown, None)
+    ]
     if is_grouped:
         groups = [
-            (name, list(own), FleetSummary(by_name[name]))
+            (name, list(own), fleet.FleetSummary(by_name[name]))
             for name, own in groupby(shown, key=lambda row: row.queue_manager)
         ]
     return {
         "groups": groups,
-        "summary": FleetSummary(rows),
+        "summary": fleet.FleetSummary(rows),
         "queue_managers": sorted({row.queue_manager for row in rows} - {""}),
         "found": len(found),
         "page": page,
@@ -91,8 +85,8 @@ def overview(
     page: Annotated[int, Query(ge=1)] = 1,
 ) -> HTMLResponse:
     now = view.clock()
-    rows = read_fleet(view.ledger, _FILES.read(), view.person.readable_among, now)
-    chosen = FleetFilter(text=q.strip(), state=state, queue_manager=queue_manager)
+    rows = fleet.read_fleet(view.ledger, _FILES.read(), view.person.readable_among, now)
+    chosen = fleet.FleetFilter(text=q.strip(), state=state, queue_manager=queue_manager)
     try:
         lost_work = find_lost_work(view.ledger, view.lake_root)
     except (OSError, LakeError):
@@ -101,7 +95,7 @@ def overview(
         "overview/overview.html",
         fleet=choose(rows, chosen, page=page, is_grouped=bool(group)),
         filters={"q": q, "state": state, "queue_manager": queue_manager, "group": group},
-        states=tuple(QueueState),
+        states=tuple(fleet.QueueState),
         in_airflow=view.handlers,
         lost_work=lost_work,
         now=now,
@@ -138,18 +132,18 @@ def home(view: HandlerView) -> HTMLResponse:
     )
 
 
-def read_queues(sources: Sources, files: Mapping[str, HandlerFile]) -> list[dict[str, Any]]:
+def read_queues(sources: Sources, files: Mapping[str, fleet.HandlerFile]) -> list[dict[str, Any]]:
     """Return the queues of a handler, each with the `row` of the fleet.
 
     `outcomes` are those of its last account, None without one, and `attention` those that need
     attention, with the numbers that later runs left of them. `troubles` are the messages that need
     attention, None if the snapshot is too large to be read here. `lasting` are alerts.
     """
-    rows = read_fleet(sources.ledger, files, frozenset, sources.clock(), sources.handler)
+    rows = fleet.read_fleet(sources.ledger, files, frozenset, sources.clock(), sources.handler)
     return [_queue(row, sources) for row in rows]
 
 
-def _queue(row: FleetRow, sources: Sources) -> dict[str, Any]:
+def _queue(row: fleet.FleetRow, sources: Sources) -> dict[str, Any]:
     ledger, run, outcomes = sources.ledger, row.counted, None
     left: Counter[Outcome] = Counter()
     if run is not None and run.report is not None and run.report.adds_up is not None:
@@ -171,7 +165,7 @@ def _queue(row: FleetRow, sources: Sources) -> dict[str, Any]:
     }
 
 
-def _troubles(row: FleetRow, sources: Sources) -> Sequence[MessageGroup] | None:
+def _troubles(row: fleet.FleetRow, sources: Sources) -> Sequence[MessageGroup] | None:
     run = row.counted
     if run is None or not row.attention:
         return ()

@@ -20,15 +20,7 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, RunFacts, RunFilter
 from mqdlq.ledger.tables import Approval, Restoration, Run
 from mqdlq.model import Outcome, RestorationState, Verdict
-from mqdlq.reading.filters import (
-    PRESENCE_WORDS,
-    PageNumber,
-    Period,
-    Presence,
-    RunMessageFilter,
-    Text,
-    choice,
-)
+from mqdlq.reading import filters
 from mqdlq.reading.outcome_files import FORMS, outcome_file
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import Report, RunReading, summarize_run
@@ -66,13 +58,13 @@ STATES: Final = {
 RUNS_TO_A_PAGE: Final = 50
 
 
-class RunListQuery(Period):
+class RunListQuery(filters.Period):
     """The runs that started in a time, by state, type and a part of who started them."""
 
-    state: Annotated[str, choice(STATES)] = ""
-    type: Text = ""
-    started_by: Text = ""
-    page: PageNumber = 1
+    state: Annotated[str, filters.choice(STATES)] = ""
+    type: filters.Text = ""
+    started_by: filters.Text = ""
+    page: filters.PageNumber = 1
 
 
 @router.get(Paths.runs)
@@ -163,15 +155,15 @@ def _unreported(entry: RunFacts, now: datetime) -> tuple[str, str, str]:
 
 OUTCOMES: Final = {
     **{outcome.value: outcome.words for outcome in Outcome if outcome is not Outcome.NOT_SELECTED},
-    Presence.NO_OUTCOME.value: PRESENCE_WORDS[Presence.NO_OUTCOME],
+    filters.Presence.NO_OUTCOME.value: filters.PRESENCE_WORDS[filters.Presence.NO_OUTCOME],
 }
 MESSAGES_TO_A_PAGE: Final = 100
 
 
-class MessageQuery(RunMessageFilter):
+class MessageQuery(filters.RunMessageFilter):
     """The messages of a run to list, and the page of the list."""
 
-    page: PageNumber = 1
+    page: filters.PageNumber = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from mqdlq import headers
 from mqdlq.causes import mq_name
 from mqdlq.controls.repair import Repair, read_repair
 from mqdlq.errors import LakeError
-from mqdlq.headers import (
-    DLH_LENGTH,
-    HEADER_OF_FORMAT,
-    MessageDescriptor,
-    classify,
-    following_ccsid,
-    walk,
-)
 from mqdlq.lake import planned_messages, snapshot_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import MessageRepair, Run
@@ -47,10 +40,10 @@ def find_changes(
     """
     # The bytes that are put, from `offset` of the message on, are described by its MQDLH or MQMD.
     has_dlh = row["class"] == MessageClass.DEAD_LETTER
-    offset, prefix = (DLH_LENGTH, "dlh_") if has_dlh else (0, "")
+    offset, prefix = (headers.DLH_LENGTH, "dlh_") if has_dlh else (0, "")
     format_from, ccsid_from = mq_name(row[f"{prefix}format"]), row[f"{prefix}coded_char_set_id"]
     if has_dlh:
-        ccsid_from = following_ccsid(ccsid_from, row["coded_char_set_id"])
+        ccsid_from = headers.following_ccsid(ccsid_from, row["coded_char_set_id"])
     dest_q, dest_q_mgr = (
         mq_name(row[name]) if has_dlh else "" for name in ("dlh_dest_q_name", "dlh_dest_q_mgr_name")
     )
@@ -79,15 +72,15 @@ def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> Messag
     """
     if changes.refusal or changes.format_from == changes.format_to:
         return changes
-    md = MessageDescriptor.decode(descriptor)
-    _, _, dlh = classify(body, len(body), **md.following)
-    chain = walk(
+    md = headers.MessageDescriptor.decode(descriptor)
+    _, _, dlh = headers.classify(body, len(body), **md.following)
+    chain = headers.walk(
         body,
         len(body),
         encoding=dlh.encoding if dlh else md.encoding,
         ccsid=changes.ccsid_to,
         format=changes.format_to,
-        offset=DLH_LENGTH if dlh else 0,
+        offset=headers.DLH_LENGTH if dlh else 0,
     )
     if chain.is_whole:
         return changes
@@ -121,7 +114,7 @@ def describe_changes(changes: MessageRepair) -> str:
     if changes.refusal:
         return f"not repaired: {changes.refusal.words}"
     length = count(changes.length, "byte")
-    header = HEADER_OF_FORMAT.get(changes.format_to, "")
+    header = headers.HEADER_OF_FORMAT.get(changes.format_to, "")
     is_new = header and changes.format_from != changes.format_to
     condition = f"; only if its data begin with a valid {header}" if is_new else ""
     return f"{describe_fields(changes)}; body unchanged, {length}{condition}"

@@ -19,14 +19,8 @@ from mqdlq import words
 from mqdlq.causes import CountedCause
 from mqdlq.model import AttemptState, MessageClass, Outcome, Verdict
 from mqdlq.reading.page_paths import Paths
+from mqdlq.reading.report import building
 from mqdlq.reading.report import groups as grouped
-from mqdlq.reading.report.building import (
-    Expiry,
-    Report,
-    control_lines,
-    expired_in_words,
-    expiry_in_words,
-)
 from mqdlq.reading.report.groups import MessageGroup, destination_in_words
 from mqdlq.reading.run import Account, FailedRule, RuleRow, failed_in_words
 
@@ -44,7 +38,7 @@ _VERDICTS: Final = {
 }
 
 
-def render_text(report: Report, paths: Paths | None = None) -> str:
+def render_text(report: building.Report, paths: Paths | None = None) -> str:
     """Return the report without colour, no line wider than `WIDTH` columns.
 
     With `paths`, which then begin with the address of Airflow, it has links to the operator's page.
@@ -54,11 +48,11 @@ def render_text(report: Report, paths: Paths | None = None) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
 
-def print_report(report: Report, console: Console, paths: Paths | None = None) -> None:
+def print_report(report: building.Report, console: Console, paths: Paths | None = None) -> None:
     console.print(Group(*_parts(report, paths)), width=min(WIDTH, console.width))
 
 
-def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
+def _parts(report: building.Report, paths: Paths | None) -> Iterator[RenderableType]:
     yield from _verdict(report)
     yield _facts(report, paths)
     yield from _expiry(report.expiry)
@@ -77,7 +71,7 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
         yield from _attention(report.attention_groups, report.written_at)
     if report.more:
         yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
-    for title, said in control_lines(report):
+    for title, said in building.control_lines(report):
         yield from _lines(title, said)
     if report.rules or report.failed_rules:
         yield from _section("Rules", _attempts(report))
@@ -88,7 +82,7 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
         yield from _causes(report.causes)
 
 
-def _verdict(report: Report) -> Iterator[Text]:
+def _verdict(report: building.Report) -> Iterator[Text]:
     word, style = _VERDICTS[report.verdict]
     run = report.run
     names = [report.run_id]
@@ -104,7 +98,7 @@ def _verdict(report: Report) -> Iterator[Text]:
     yield Text("")
 
 
-def _facts(report: Report, paths: Paths | None) -> Table:
+def _facts(report: building.Report, paths: Paths | None) -> Table:
     facts = Table.grid(padding=(0, 3))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column()
@@ -130,10 +124,10 @@ def _facts(report: Report, paths: Paths | None) -> Table:
     return facts
 
 
-def _expiry(expiry: Expiry | None) -> Iterator[RenderableType]:
+def _expiry(expiry: building.Expiry | None) -> Iterator[RenderableType]:
     if expiry is None:
         return
-    said = [*filter(None, (expiry_in_words(expiry), expired_in_words(expiry)))]
+    said = [*filter(None, (building.expiry_in_words(expiry), building.expired_in_words(expiry)))]
     if said:
         yield from _section("Expiry", "")
         yield from (Padding(Text(line), (0, 0, 0, 2)) for line in said)
@@ -144,7 +138,7 @@ def _expiry(expiry: Expiry | None) -> Iterator[RenderableType]:
     yield from _rest(sum(one.messages for one in expiry.causes[_MOST_CAUSES:]), "message")
 
 
-def _stages(report: Report) -> str:
+def _stages(report: building.Report) -> str:
     if set(report.stages.values()) == {"success"}:
         return f"all {len(report.stages)} succeeded"
     return ", ".join(f"{name} {state}" for name, state in report.stages.items())
@@ -277,7 +271,7 @@ def _causes(groups: Sequence[CountedCause]) -> Iterator[RenderableType]:
     yield from _rest(len(groups) - _MOST_CAUSES, "group")
 
 
-def _attempts(report: Report) -> str:
+def _attempts(report: building.Report) -> str:
     made = sum(report.attempts.values())
     if not made:
         return "no attempts"

@@ -14,20 +14,7 @@ from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import CertificationError, QueueManagerError
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.inquiries import run_command
-from mqdlq.tools.certify.behaviours import (
-    BEHAVIOURS,
-    KEPT,
-    LOCK,
-    SCRATCH_QUEUES,
-    TEMPORARY,
-    Application,
-    Behaviour,
-    Bench,
-    DeviationError,
-    NotTriedError,
-    ScratchQueue,
-    administrator_commands,
-)
+from mqdlq.tools.certify import behaviours
 
 Connect = Callable[[], QueueManager]
 
@@ -54,7 +41,7 @@ class Verdict(StrEnum):
 class Finding:
     """The result of one behaviour; `remark` is what was observed, or why it was not tried."""
 
-    behaviour: Behaviour
+    behaviour: behaviours.Behaviour
     verdict: Verdict
     expected: str = ""
     seen: str = ""
@@ -95,7 +82,7 @@ def certify(
         found = Certification(clock(), prefix, _versions_of(queue_manager))
     begin(found)
     with _prepared_queues(connect, prefix, user) as queues:
-        for behaviour in BEHAVIOURS:
+        for behaviour in behaviours.BEHAVIOURS:
             finding = _try(behaviour, connect, prefix)
             queues.empty()
             found.findings.append(finding)
@@ -103,14 +90,14 @@ def certify(
     return found
 
 
-def _try(behaviour: Behaviour, connect: Connect, prefix: str) -> Finding:
+def _try(behaviour: behaviours.Behaviour, connect: Connect, prefix: str) -> Finding:
     """Try one behaviour; the scratch queues must be empty."""
     try:
-        with closing(Bench(connect, prefix)) as bench:
+        with closing(behaviours.Bench(connect, prefix)) as bench:
             remark = behaviour.check(bench)
-    except DeviationError as deviation:
+    except behaviours.DeviationError as deviation:
         return Finding(behaviour, Verdict.DIFFERS, deviation.expected, deviation.seen)
-    except NotTriedError as error:
+    except behaviours.NotTriedError as error:
         return Finding(behaviour, Verdict.SKIPPED, remark=str(error))
     except QueueManagerError as error:
         failed = f"{error.verb}: {reason_text(error.reason)}"
@@ -137,7 +124,7 @@ def _versions_of(queue_manager: QueueManager) -> dict[str, str | int]:
 
 QUIESCING: Final = (MQRC["MQRC_Q_MGR_QUIESCING"], MQRC["MQRC_CONNECTION_QUIESCING"])
 LOOK_EVERY_S: Final = 0.5
-QUIESCE: Final = Behaviour(
+QUIESCE: Final = behaviours.Behaviour(
     "a_quiescing_queue_manager_refuses_calls",
     "A quiescing queue manager refuses calls with FAIL_IF_QUIESCING, and the task is tried later.",
     "a task that runs while the queue manager ends keeps it from ending, or fails for good: pause"
@@ -186,7 +173,7 @@ def _inquire(queue_manager: QueueManager) -> None:
 MQQT_LOCAL, MQPO_YES = 1, 1
 
 
-class _ScratchQueues(Application):
+class _ScratchQueues(behaviours.Application):
     """The scratch queues of one prefix over one connection without a unit of work."""
 
     def __init__(self, queue_manager: QueueManager, prefix: str, user: str) -> None:
@@ -195,8 +182,8 @@ class _ScratchQueues(Application):
 
     def check_ownership(self) -> None:
         """Raise CertificationError if a queue with a scratch queue's name is someone else's."""
-        for queue in SCRATCH_QUEUES:
-            if self._descr(queue) not in {None, TEMPORARY, KEPT}:
+        for queue in behaviours.SCRATCH_QUEUES:
+            if self._descr(queue) not in {None, behaviours.TEMPORARY, behaviours.KEPT}:
                 raise CertificationError(
                     "MQDLQ-952",
                     f"queue {queue.name(self.prefix)} exists, and its DESCR does not say that it"
@@ -206,10 +193,10 @@ class _ScratchQueues(Application):
 
     def take_lock(self) -> Any:
         """Open the lock queue, and define it if it is missing; the caller closes it at the end."""
-        if self._descr(LOCK) is None:
-            self._define(LOCK)
+        if self._descr(behaviours.LOCK) is None:
+            self._define(behaviours.LOCK)
         try:
-            return self.open(LOCK, "INPUT_EXCLUSIVE")
+            return self.open(behaviours.LOCK, "INPUT_EXCLUSIVE")
         except QueueManagerError as error:
             if error.reason != MQRC["MQRC_OBJECT_IN_USE"]:
                 raise
@@ -221,37 +208,37 @@ class _ScratchQueues(Application):
 
     def define(self) -> None:
         """Define the queues that are missing; delete and define those of an interrupted run."""
-        for queue in SCRATCH_QUEUES:
+        for queue in behaviours.SCRATCH_QUEUES:
             descr = self._descr(queue)
-            if queue is not LOCK and descr == TEMPORARY:
+            if queue is not behaviours.LOCK and descr == behaviours.TEMPORARY:
                 self._delete(queue)
                 descr = None
             if descr is None:
                 self._define(queue)
-            elif descr == KEPT:
+            elif descr == behaviours.KEPT:
                 self._check_attributes(queue)
 
-    def empty(self, *queues: ScratchQueue) -> None:
-        for queue in queues or SCRATCH_QUEUES:
-            if queue is not LOCK and self.depth(queue):
+    def empty(self, *queues: behaviours.ScratchQueue) -> None:
+        for queue in queues or behaviours.SCRATCH_QUEUES:
+            if queue is not behaviours.LOCK and self.depth(queue):
                 self.get_all(queue)
 
     def remove(self) -> None:
         """Delete the temporary queues except the lock queue, and empty the others."""
-        for queue in SCRATCH_QUEUES:
+        for queue in behaviours.SCRATCH_QUEUES:
             descr = self._descr(queue)
-            if queue is not LOCK and descr == TEMPORARY:
+            if queue is not behaviours.LOCK and descr == behaviours.TEMPORARY:
                 self._delete(queue)
-            elif descr == KEPT:
+            elif descr == behaviours.KEPT:
                 self.empty(queue)
 
     def remove_lock(self) -> None:
         """Delete the lock queue if it is temporary and no other run holds it."""
-        if self._descr(LOCK) == TEMPORARY:
+        if self._descr(behaviours.LOCK) == behaviours.TEMPORARY:
             with suppress(CertificationError):
-                self._delete(LOCK)
+                self._delete(behaviours.LOCK)
 
-    def _descr(self, queue: ScratchQueue) -> str | None:
+    def _descr(self, queue: behaviours.ScratchQueue) -> str | None:
         name, selector = queue.name(self.prefix), self.number("MQCA_Q_DESC")
         try:
             return str(self.queue_manager.inquire_queue(name, selector))
@@ -260,7 +247,7 @@ class _ScratchQueues(Application):
                 raise
             return None
 
-    def _check_attributes(self, queue: ScratchQueue) -> None:
+    def _check_attributes(self, queue: behaviours.ScratchQueue) -> None:
         name = queue.name(self.prefix)
         selectors = [self.number(selector) for _, selector, _ in queue.attributes]
         found = self.queue_manager.inquire_attributes(name, *selectors)
@@ -272,13 +259,13 @@ class _ScratchQueues(Application):
                     " with the commands of --mqsc, with REPLACE",
                 )
 
-    def _define(self, queue: ScratchQueue) -> None:
+    def _define(self, queue: behaviours.ScratchQueue) -> None:
         attributes = {self.number(selector): value for _, selector, value in queue.attributes}
-        descr = {self.number("MQCA_Q_DESC"): TEMPORARY.encode()}
+        descr = {self.number("MQCA_Q_DESC"): behaviours.TEMPORARY.encode()}
         try:
             self._command("MQCMD_CREATE_Q", queue, attributes | descr)
         except QueueManagerError as error:
-            commands = "\n".join(administrator_commands(self.prefix, self._user))
+            commands = "\n".join(behaviours.administrator_commands(self.prefix, self._user))
             raise CertificationError(
                 "MQDLQ-953",
                 f"scratch queue {queue.name(self.prefix)} cannot be defined through the command"
@@ -286,7 +273,7 @@ class _ScratchQueues(Application):
                 f" mqdlq certify again\n{commands}",
             ) from error
 
-    def _delete(self, queue: ScratchQueue) -> None:
+    def _delete(self, queue: behaviours.ScratchQueue) -> None:
         name = queue.name(self.prefix)
         purge = self.queue_manager.client.module.CMQCFC.MQIACF_PURGE
         try:
@@ -298,7 +285,9 @@ class _ScratchQueues(Application):
                 f" or let an administrator run DELETE QLOCAL('{name}') PURGE",
             ) from error
 
-    def _command(self, name: str, queue: ScratchQueue, parameters: Mapping[int, Any]) -> None:
+    def _command(
+        self, name: str, queue: behaviours.ScratchQueue, parameters: Mapping[int, Any]
+    ) -> None:
         """Run a PCF command on a queue; its reply queue is dynamic and ends with the command."""
         # The name comes first in a command.
         subject = {
