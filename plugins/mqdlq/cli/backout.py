@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -59,9 +59,7 @@ def backout_advice(
     if output == "json":
         write_json({"queue_manager": queue_manager.name, "pattern": pattern, "queues": found})
     else:
-        out = console()
-        for part in _parts(queue_manager.name, pattern, found):
-            out.print(part)
+        console().print(Group(*_parts(queue_manager.name, pattern, found)))
     raise SystemExit(int(any(one["findings"] for one in found)))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 import click
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mqdlq import words
@@ -75,9 +75,7 @@ def preview(
     if output == "json":
         write_json(_as_json(found))
         return
-    out = console()
-    for part in _parts(found):
-        out.print(part)
+    console().print(Group(*_parts(found)))
 
 
 def _tell(messages: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import wraps
 from importlib.metadata import entry_points
 from typing import Annotated, Any, Final, Literal
@@ -29,65 +29,11 @@ _PORT: Final = 1414
 OURS, THEIRS = "mqdlq qm", "embedded-mq"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """What a command's options say about reaching a queue manager.
 
     Each method also raises HomeError if the embedded queue managers cannot be looked for.
-    """
-
-    def __init__(self, transport: str | None, **given: Any) -> None:
-        self._transport = transport
-        self._given = given
-
-    def connect(self, name: str) -> QueueManager:
-        """Connect to a queue manager by name, as `--transport` describes.
-
-        Raises ConnectionSettingsError where the options contradict each other, or where nothing
-        says how to reach the queue manager and it is not one of this machine.
-        """
-        settings = self.settings(name)
-        is_guess = self._transport is None and settings.transport == "bindings"
-        try:
-            return connect(settings)
-        except (ClientNotFoundError, QueueManagerError) as error:
-            is_there = isinstance(error, QueueManagerError) and error.reason not in _NOT_THERE
-            if not is_guess or is_there:
-                raise
-            raise ConnectionSettingsError("MQDLQ-125", _unknown(name, error)) from None
-
-    def knows(self, name: str) -> bool:
-        """Whether options, an embedded queue manager or a connection say how to reach it."""
-        given = {self._transport, *self._given.values()} - {None, "", _PORT}
-        return bool(given) or _is_embedded(name) or name in _connections()
-
-    def settings(self, name: str) -> ConnectionSettings:
-        """Return the settings for a queue manager; raises ConnectionSettingsError."""
-        given, transport = self._given, self._transport
-        password = os.environ.get(PASSWORD, "") if given["user"] else ""
-        if transport is None and (given["host"] or given["ccdt_url"]):
-            transport = "client"
-        if transport is None and _is_embedded(name):
-            transport = transports.EMBEDDED
-        if transport is None and (found := _connections().get(name)):
-            settings = found.settings()
-            settings = replace(settings, client=given["client"] or settings.client)
-            user = given["user"]
-            return replace(settings, user=user, password=password) if user else settings
-        kind = transport or "bindings"
-        return ConnectionSettings(name, transport=kind, password=password, **given)
-
-
-def address_from(
-    *,
-    transport: Literal["client", "bindings", "embedded"] | None = None,
-    host: str = "",
-    port: int = _PORT,
-    channel: str = "",
-    ccdt_url: str = "",
-    user: str = "",
-    client: str | None = None,
-) -> Address:
-    """Return what the options say, each of which is a parameter here.
 
     Takes:
       --transport: How to connect. Without it: client with --host or --ccdt-url; else an embedded
@@ -100,18 +46,53 @@ def address_from(
       --user: A user id; its password is read from MQDLQ_PASSWORD.
       --client: pymqi or ibmmq.
     """
-    return Address(
-        transport,
-        host=host,
-        port=port,
-        channel=channel,
-        ccdt_url=ccdt_url,
-        user=user,
-        client=client,
-    )
+
+    transport: Literal["client", "bindings", "embedded"] | None = None
+    host: str = ""
+    port: int = _PORT
+    channel: str = ""
+    ccdt_url: str = ""
+    user: str = ""
+    client: str | None = None
+
+    def connect(self, name: str) -> QueueManager:
+        """Connect to a queue manager by name, as `--transport` describes.
+
+        Raises ConnectionSettingsError where the options contradict each other, or where nothing
+        says how to reach the queue manager and it is not one of this machine.
+        """
+        settings = self.settings(name)
+        is_guess = self.transport is None and settings.transport == "bindings"
+        try:
+            return connect(settings)
+        except (ClientNotFoundError, QueueManagerError) as error:
+            is_there = isinstance(error, QueueManagerError) and error.reason not in _NOT_THERE
+            if not is_guess or is_there:
+                raise
+            raise ConnectionSettingsError("MQDLQ-125", _unknown(name, error)) from None
+
+    def knows(self, name: str) -> bool:
+        """Whether options, an embedded queue manager or a connection say how to reach it."""
+        is_given = self != Address()
+        return is_given or _is_embedded(name) or name in _connections()
+
+    def settings(self, name: str) -> ConnectionSettings:
+        """Return the settings for a queue manager; raises ConnectionSettingsError."""
+        transport: str | None = self.transport
+        password = os.environ.get(PASSWORD, "") if self.user else ""
+        if transport is None and (self.host or self.ccdt_url):
+            transport = "client"
+        if transport is None and _is_embedded(name):
+            transport = transports.EMBEDDED
+        if transport is None and (found := _connections().get(name)):
+            settings = found.settings()
+            settings = replace(settings, client=self.client or settings.client)
+            return replace(settings, user=self.user, password=password) if self.user else settings
+        given = asdict(self) | {"transport": transport or "bindings", "password": password}
+        return ConnectionSettings(name, **given)
 
 
-AddressOptions = Annotated[Address, address_from]
+AddressOptions = Annotated[Address, Address]
 """A parameter with this type stands for all options that say how to reach a queue manager."""
 
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import embedded_mq
 from mqdlq.cli import app
-from mqdlq.cli.queue_managers import address_from
+from mqdlq.cli.queue_managers import Address
 from mqdlq.mqi.connection_settings import ConnectionSettings
 from tests.support.world import World
 
@@ -235,12 +235,12 @@ def test_an_airflow_connection_in_the_environment_is_used_to_connect(
     monkeypatch.setenv("AIRFLOW_CONN_PROD", json.dumps(keys | {"password": of_alice}))
     monkeypatch.setenv("MQDLQ_PASSWORD", of_bob)
 
-    assert address_from().settings("QM7") == ConnectionSettings(
+    assert Address().settings("QM7") == ConnectionSettings(
         "QM7", host="mq", channel="DEV.APP.SVRCONN", user="alice", password=of_alice
     )
-    assert address_from(user="bob").settings("QM7").password == of_bob
-    assert address_from().settings("QM1").transport == "embedded"
-    assert address_from().settings("QM8").transport == "bindings"
+    assert Address(user="bob").settings("QM7").password == of_bob
+    assert Address().settings("QM1").transport == "embedded"
+    assert Address().settings("QM8").transport == "bindings"
 
 
 def test_a_preview_compares_nuls_as_blanks_with_the_option(world: World) -> None:
