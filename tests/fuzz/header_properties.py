@@ -10,22 +10,24 @@ from embedded_mq.engine.messages.delivery import locate_rfh2_headers
 from embedded_mq.structures import MQMD
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import (
-    CicsHeader,
-    CicsHeader1,
     DeadLetterHeader,
-    ImsHeader,
     MessageDescriptor,
-    MessageDescriptor1,
     MessageDescriptorExtension,
-    Record,
-    RulesHeader,
     RulesHeader2,
-    TransmissionQueueHeader,
-    TriggerMessage,
     describe,
 )
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, text_codec
 from mqdlq.headers.chain import HEADERS_READ
+from mqdlq.headers.records import (
+    CicsHeader,
+    CicsHeader1,
+    ImsHeader,
+    MessageDescriptor1,
+    Record,
+    RulesHeader,
+    TransmissionQueueHeader,
+    TriggerMessage,
+)
 from mqdlq.model import MessageClass
 from tests.support.wire.hostile_messages import NATIVE, Hostile
 

@@ -20,6 +20,7 @@ from mqdlq.evaluation.plan_parts import (
     dispositions_of,
     hash_of,
 )
+from mqdlq.lake.plans import unfinished_messages
 from mqdlq.lake.schema import HEADERS, PLAN
 from mqdlq.plan import plan_hash
 from mqdlq.rules import Pattern, parse
@@ -46,7 +47,7 @@ def test_a_plan_part_is_what_the_core_decides(tmp_path: Path, size: int, remembe
     receipt = PlanPart(table, plan, explain=True, remembered=remembered)(batches_of(rows, size))
 
     lake.keep_attempts(plan, [receipt.file])
-    assert list(lake.unfinished_messages(plan)) == wanted
+    assert list(unfinished_messages(plan)) == wanted
     assert hash_of([receipt]) == plan_hash(wanted)
     found = {name: number for name, number in dispositions_of([receipt]).items() if number}
     assert found == Counter(row.disposition.value for row in wanted)
@@ -145,7 +146,7 @@ def test_equal_steps_are_stored_once_for_a_batch(tmp_path: Path) -> None:
     receipt = PlanPart(parse("ACTION(FWD) FWDQ(&REPLYQ)"), plan)(batches_of(rows, 1000))
 
     lake.keep_attempts(plan, [receipt.file])
-    first, second, third = list(lake.unfinished_messages(plan))[:3]
+    first, second, third = list(unfinished_messages(plan))[:3]
     assert (first.steps, first.steps[0].target_q) == (third.steps, "REPLIES.0")
     assert second.steps[0].target_q == "REPLIES.1"
     group = pq.read_metadata(f"{plan}/part-00000.parquet").row_group(0)

@@ -22,16 +22,9 @@ from mqdlq.headers.fields import (
     undecodable_fields,
 )
 from mqdlq.headers.representation import ByteOrder, integer_order
+from mqdlq.rules.diagnostics import counted
 from mqdlq.tools.dumps import PastedMessage, as_text, read_pasted
 
-_FAMILIES: Final = {
-    "Reason": ("MQRC", "MQFB"),
-    "Feedback": ("MQFB", "MQRC"),
-    "MsgType": ("MQMT",),
-    "Persistence": ("MQPER",),
-    "PutApplType": ("MQAT",),
-    "ApplType": ("MQAT",),
-}
 _CCSID_NAMES: Final = {
     0: "MQCCSI_UNDEFINED",
     -1: "MQCCSI_EMBEDDED",
@@ -42,14 +35,9 @@ _BYTES_A_LINE: Final = 16
 _OFFSET_WIDTH: Final = 8
 
 
-def drawn(message: PastedMessage, found: Description, show_payload: bool) -> str:
-    """Draw a message: what it is, then each header with its fields and their offsets."""
-    return "\n".join([*_summary(message, found), "", *_chain(message, found, show_payload)])
-
-
 def _summary(message: PastedMessage, found: Description) -> Iterator[str]:
     where = f", from line {message.line}" if message.descriptor or message.line > 1 else ""
-    yield f"{found.cls}: {_bytes(message.total_length)}{where}"
+    yield f"{found.cls}: {counted(message.total_length, 'byte')}{where}"
     if found.dlh:
         names = [name.rstrip("\0") for name in (found.dlh.dest_q_name, found.dlh.dest_q_mgr_name)]
         target = " on ".join(filter(None, map(_visible, names))) or "no queue named"
@@ -69,7 +57,7 @@ def _chain(message: PastedMessage, found: Description, show_payload: bool) -> It
         yield from _fields(header_fields(header), header.offset)
     length = message.total_length - found.payload_offset
     corner = "┴" if found.headers or message.descriptor else "─"
-    yield _line(str(found.payload_offset), corner, f"payload, {_bytes(length)}")
+    yield _line(str(found.payload_offset), corner, f"payload, {counted(length, 'byte')}")
     if show_payload:
         yield from _dump(message.body, found.payload_offset)
 
@@ -77,10 +65,12 @@ def _chain(message: PastedMessage, found: Description, show_payload: bool) -> It
 def _written(header: ChainedHeader) -> str:
     if header.record is None:
         return "protected by Advanced Message Security, left as it is"
-    order = integer_order(header.encoding)
-    endian = "little-endian" if order is ByteOrder.LITTLE else "big-endian"
     ccsid = "no CCSID stated" if header.ccsid in SPECIAL_CCSIDS else f"CCSID {header.ccsid}"
-    return f"{_bytes(header.length)}, {endian}, {ccsid}"
+    return f"{counted(header.length, 'byte')}, {_endian(header.encoding)}, {ccsid}"
+
+
+def _endian(encoding: int) -> str:
+    return "little-endian" if integer_order(encoding) is ByteOrder.LITTLE else "big-endian"
 
 
 def _fields(fields: tuple[HeaderField, ...], start: int | None) -> Iterator[str]:
@@ -107,18 +97,11 @@ def _value(field: HeaderField) -> str:
     if isinstance(value, str):
         return _visible(value)
     if field.ibm_name == "Encoding":
-        return _encoding(value)
+        order = "no byte order" if integer_order(value) is None else _endian(value)
+        return f"{value} ({order})"
     if field.ibm_name in ("CodedCharSetId", "NameValueCCSID") and value in _CCSID_NAMES:
         return f"{_CCSID_NAMES[value]} ({value})"
-    name = constants.name_of(value, _FAMILIES.get(field.ibm_name, ()))
-    return f"{name} ({value})" if name else str(value)
-
-
-def _encoding(encoding: int) -> str:
-    order = integer_order(encoding)
-    if order is None:
-        return f"{encoding} (no byte order)"
-    return f"{encoding} ({'little' if order is ByteOrder.LITTLE else 'big'}-endian)"
+    return constants.value_text(value, constants.FAMILIES_OF_FIELDS.get(field.ibm_name, ()))
 
 
 def _visible(text: str) -> str:
@@ -131,10 +114,6 @@ def _visible(text: str) -> str:
     if not nuls:
         return shown
     return f"{shown} (and {nuls} NUL{'s' * (nuls > 1)})".lstrip()
-
-
-def _bytes(count: int) -> str:
-    return f"{count} byte" if count == 1 else f"{count} bytes"
 
 
 def _dump(body: bytes, offset: int) -> Iterator[str]:
@@ -191,7 +170,8 @@ def decode(
         if output == "json":
             click.echo(json.dumps(_as_json(message, found, show_payload)))
         else:
-            click.echo("\n" * bool(number) + drawn(message, found, show_payload))
+            lines = [*_summary(message, found), "", *_chain(message, found, show_payload)]
+            click.echo("\n" * bool(number) + "\n".join(lines))
 
 
 def _as_json(message: PastedMessage, found: Description, show_payload: bool) -> dict[str, Any]:

@@ -189,19 +189,11 @@ def add_hold(*, handler: str = "", run: str = "", message: str = "", reason: Rea
     """
     if sum(map(bool, (handler, run, message))) != 1:
         raise refusal("mqdlq: name one of --handler, --run and --message")
-    if not reason.strip():
-        raise refusal("mqdlq: --reason: say why, for example the number of the case")
+    signed = _signed(reason)
     with open_ledger(create=False) as ledger:
         with refusing(MessageKeyError, prefix="mqdlq: --message: "):
             (key,) = ledger.message_facts.complete([message]) if message else ("",)
-        hold = ledger.holds.add(
-            handler=handler,
-            run_id=run,
-            message_key=key,
-            reason=reason.strip(),
-            who=directories.account(),
-            at=now(),
-        )
+        hold = ledger.holds.add(handler=handler, run_id=run, message_key=key, **signed)
         runs, copies, pruned_runs, pruned_copies = ledger.holds.covered(hold)
     if handler and not runs and handler not in handler_names():
         where = directories.rules_directory()
@@ -231,13 +223,17 @@ def remove_hold(hold: int, *, reason: Reason) -> None:
       mqdlq hold add --handler demo --reason "case 2026-117"
       mqdlq hold remove 1 --reason "case closed"
     """
+    signed = _signed(reason)
+    with open_ledger(create=False) as ledger:
+        removed = ledger.holds.release(hold, **signed)
+    click.echo(f"hold {removed.hold_id} on {_subject(removed)} is removed")
+
+
+def _signed(reason: str) -> dict[str, Any]:
+    """Return why, by whom and when a hold is placed or removed; refuse a blank reason."""
     if not reason.strip():
         raise refusal("mqdlq: --reason: say why, for example the number of the case")
-    with open_ledger(create=False) as ledger:
-        removed = ledger.holds.release(
-            hold, reason=reason.strip(), who=directories.account(), at=now()
-        )
-    click.echo(f"hold {removed.hold_id} on {_subject(removed)} is removed")
+    return {"reason": reason.strip(), "who": directories.account(), "at": now()}
 
 
 def list_holds(*, removed: bool = False, output: Output = "text") -> None:

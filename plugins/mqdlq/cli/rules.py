@@ -19,6 +19,7 @@ from mqdlq.directories import check_input
 from mqdlq.model import QueueKind
 from mqdlq.rules import CheckResult, Diagnostic, RulesError, RulesTable, Severity, format_table
 from mqdlq.rules import check as check_text
+from mqdlq.rules.diagnostics import counted
 from mqdlq.rules.lint import review
 
 STANDARD_INPUT: Final = "<stdin>"
@@ -165,7 +166,7 @@ def _of_handler(name: str, data: bytes) -> list[Checked]:
 
 
 def _rules_in(result: CheckResult) -> str:
-    return "refused" if result.table is None else _counted(len(result.table.rules), "rule")
+    return "refused" if result.table is None else counted(len(result.table.rules), "rule")
 
 
 def _as_json(result: Checked) -> dict[str, Any]:
@@ -184,13 +185,9 @@ def _as_json(result: Checked) -> dict[str, Any]:
 
 def _as_text(result: Checked) -> str:
     counts = Counter(diagnostic.severity for diagnostic in result.diagnostics)
-    found = [_counted(counts[severity], severity) for severity in Severity if counts[severity]]
+    found = [counted(counts[severity], severity) for severity in Severity if counts[severity]]
     last = f"{result.path}: {', '.join([result.verdict, *found])}"
     return "\n".join([*map(str, result.diagnostics), last])
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _sarif_log(diagnostics: list[Diagnostic]) -> dict[str, Any]:

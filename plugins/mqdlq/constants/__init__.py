@@ -10,7 +10,7 @@ Five families are known: MQRC (reason codes), MQFB (feedback codes), MQMT (messa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType
 
@@ -59,29 +59,35 @@ ALL_NAMES: Mapping[str, int] = MappingProxyType(
 TRANSIENT = frozenset(
     MQRC[name]
     for name in (
-        "MQRC_CONNECTION_BROKEN",
-        "MQRC_MAX_CONNS_LIMIT_REACHED",
-        "MQRC_Q_MGR_NOT_AVAILABLE",
-        "MQRC_STORAGE_NOT_AVAILABLE",
-        "MQRC_RESOURCE_PROBLEM",
-        "MQRC_OUTCOME_PENDING",
-        "MQRC_Q_MGR_QUIESCING",
-        "MQRC_Q_MGR_STOPPING",
-        "MQRC_CONNECTION_QUIESCING",
-        "MQRC_CONNECTION_STOPPING",
-        "MQRC_Q_MGR_NOT_ACTIVE",
-        "MQRC_CHANNEL_NOT_AVAILABLE",
-        "MQRC_HOST_NOT_AVAILABLE",
-        "MQRC_RECONNECT_FAILED",
-        "MQRC_CALL_INTERRUPTED",
+        *("MQRC_CONNECTION_BROKEN", "MQRC_CONNECTION_QUIESCING", "MQRC_CONNECTION_STOPPING"),
+        *("MQRC_MAX_CONNS_LIMIT_REACHED", "MQRC_STORAGE_NOT_AVAILABLE", "MQRC_RESOURCE_PROBLEM"),
+        *("MQRC_Q_MGR_NOT_AVAILABLE", "MQRC_Q_MGR_NOT_ACTIVE", "MQRC_Q_MGR_QUIESCING"),
+        *("MQRC_Q_MGR_STOPPING", "MQRC_CHANNEL_NOT_AVAILABLE", "MQRC_HOST_NOT_AVAILABLE"),
+        *("MQRC_OUTCOME_PENDING", "MQRC_RECONNECT_FAILED", "MQRC_CALL_INTERRUPTED"),
     )
 )
 """Reasons that end by themselves: a queue manager that restarts, a network that comes back."""
+
+FAMILIES_OF_FIELDS: Mapping[str, Sequence[str]] = {
+    "Reason": ("MQRC", "MQFB"),
+    "Feedback": ("MQFB", "MQRC"),
+    "MsgType": ("MQMT",),
+    "Persistence": ("MQPER",),
+    "PutApplType": ("MQAT",),
+    "ApplType": ("MQAT",),
+}
+"""The families that name the values of fields of the MQMD and of headers."""
 
 
 def name_of(value: int, families: Iterable[str]) -> str:
     """Return the name of a value in the first of the families that has one, else ""."""
     return next((_SHOWN[family][value] for family in families if value in _SHOWN[family]), "")
+
+
+def value_text(value: int, families: Iterable[str]) -> str:
+    """Return a value as people read it: ``MQMT_REPLY (2)``, or a number that has no name."""
+    name = name_of(value, families)
+    return f"{name} ({value})" if name else str(value)
 
 
 def reason_text(reason: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mqdlq.handlers.configuration import (
     Handler,
-    HandlerCheck,
     check_handler,
     handler_names,
     is_handler,
@@ -17,7 +16,6 @@ from mqdlq.handlers.tables import check
 
 __all__ = [
     "Handler",
-    "HandlerCheck",
     "Kept",
     "check",
     "check_handler",

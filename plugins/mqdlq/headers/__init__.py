@@ -13,18 +13,10 @@ from mqdlq.headers.chain import (
 )
 from mqdlq.headers.records import (
     DLH_LENGTH,
-    CicsHeader,
-    CicsHeader1,
     DeadLetterHeader,
-    ImsHeader,
     MessageDescriptor,
-    MessageDescriptor1,
     MessageDescriptorExtension,
-    Record,
-    RulesHeader,
     RulesHeader2,
-    TransmissionQueueHeader,
-    TriggerMessage,
     UnreadablePropertyError,
 )
 from mqdlq.headers.row import (

@@ -12,7 +12,6 @@ from mqdlq.lake.plans import (
     read_columns,
     read_plan,
     start_plan,
-    unfinished_messages,
 )
 from mqdlq.lake.schema import PlanDescription, SnapshotManifest, StepCount
 from mqdlq.lake.snapshots import (

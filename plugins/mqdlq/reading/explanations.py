@@ -102,6 +102,5 @@ def _failure_as_text(failure: Failure) -> str:
 
 def _shown(keyword: Keyword, value: str | int | None) -> str:
     if isinstance(value, int):
-        name = constants.name_of(value, keyword.families)
-        return f"{name} ({value})" if name else str(value)
+        return constants.value_text(value, keyword.families)
     return repr(value) if value else "blank"

@@ -25,19 +25,12 @@ from mqdlq.words import STATES, target, visible
 
 # Show the fields of a message in a snapshot under IBM's names, with names for their numbers.
 
-_FAMILIES: Final = {
-    "reason": ("MQRC", "MQFB"),
-    "feedback": ("MQFB", "MQRC"),
-    "msg_type": ("MQMT",),
-    "persistence": ("MQPER",),
-    "put_appl_type": ("MQAT",),
-}
 _WORDS: Final = {
-    ("expiry", -1): "MQEI_UNLIMITED (-1)",
-    ("coded_char_set_id", 0): "MQCCSI_UNDEFINED (0)",
-    ("coded_char_set_id", -1): "MQCCSI_EMBEDDED (-1)",
-    ("coded_char_set_id", -2): "MQCCSI_INHERIT (-2)",
-    ("original_length", -1): "MQOL_UNDEFINED (-1)",
+    ("Expiry", -1): "MQEI_UNLIMITED (-1)",
+    ("CodedCharSetId", 0): "MQCCSI_UNDEFINED (0)",
+    ("CodedCharSetId", -1): "MQCCSI_EMBEDDED (-1)",
+    ("CodedCharSetId", -2): "MQCCSI_INHERIT (-2)",
+    ("OriginalLength", -1): "MQOL_UNDEFINED (-1)",
 }
 
 
@@ -60,22 +53,21 @@ def shown_headers(row: Mapping[str, Any]) -> list[tuple[str, list[ShownField]]]:
 
 def _fields(row: Mapping[str, Any], fields: Sequence[Any], prefix: str) -> list[ShownField]:
     return [
-        (one.ibm_name, _value(one.name, row[prefix + one.name]), one.kind is Kind.BYTES)
+        (one.ibm_name, _value(one.ibm_name, row[prefix + one.name]), one.kind is Kind.BYTES)
         for one in fields
     ]
 
 
-def _value(name: str, value: Any) -> str:
+def _value(ibm_name: str, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bytes):
         return value.hex() if any(value) else f"{len(value)} zeros"
     if isinstance(value, str):
         return visible(value)
-    if words := _WORDS.get((name, value)):
+    if words := _WORDS.get((ibm_name, value)):
         return words
-    found = constants.name_of(value, _FAMILIES.get(name, ()))
-    return f"{found} ({value})" if found else str(value)
+    return constants.value_text(value, constants.FAMILIES_OF_FIELDS.get(ibm_name, ()))
 
 
 # Tell what happened to a message, over all runs, as one list of events in order.

@@ -131,6 +131,11 @@ def quoted(text: str) -> str:
     return f"'{shortened(text)}'"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, as tables and files have it: ``1 rule``, ``1000 rules``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def listed(words: Iterable[str], last: str = "or") -> str:
     """Join words for a sentence: ``DEF or CTX``."""
     *most, final = words

@@ -54,17 +54,8 @@ class Effort:
 
 
 _PARSER_WARNINGS: Final = (
-    "byte-order-mark",
-    "comment-in-entry",
-    "crlf",
-    "indented-asterisk",
-    "inexact-substitution",
-    "long-line",
-    "no-effect",
-    "no-final-newline",
-    "no-separator",
-    "non-ascii",
-    "other-family",
+    *("byte-order-mark", "comment-in-entry", "crlf", "indented-asterisk", "inexact-substitution"),
+    *("long-line", "no-effect", "no-final-newline", "no-separator", "non-ascii", "other-family"),
     "tab",
 )
 
@@ -380,33 +371,20 @@ _POISON: Final = MQRC["MQRC_BACKOUT_THRESHOLD_REACHED"]
 
 _CURES: Final = {
     "someone must define the missing object": (
-        "MQRC_Q_DELETED",
-        "MQRC_UNKNOWN_ALIAS_BASE_Q",
-        "MQRC_UNKNOWN_OBJECT_NAME",
-        "MQRC_UNKNOWN_OBJECT_Q_MGR",
-        "MQRC_UNKNOWN_REMOTE_Q_MGR",
-        "MQRC_UNKNOWN_XMIT_Q",
+        *("MQRC_Q_DELETED", "MQRC_UNKNOWN_ALIAS_BASE_Q", "MQRC_UNKNOWN_OBJECT_NAME"),
+        *("MQRC_UNKNOWN_OBJECT_Q_MGR", "MQRC_UNKNOWN_REMOTE_Q_MGR", "MQRC_UNKNOWN_XMIT_Q"),
         "MQRC_UNKNOWN_DEF_XMIT_Q",
     ),
     "someone must correct the definition": (
-        "MQRC_ALIAS_BASE_Q_TYPE_ERROR",
-        "MQRC_Q_TYPE_ERROR",
-        "MQRC_XMIT_Q_TYPE_ERROR",
-        "MQRC_XMIT_Q_USAGE_ERROR",
-        "MQRC_DEF_XMIT_Q_TYPE_ERROR",
-        "MQRC_DEF_XMIT_Q_USAGE_ERROR",
-        "MQRC_OBJECT_NAME_ERROR",
-        "MQRC_OBJECT_Q_MGR_NAME_ERROR",
-        "MQRC_REMOTE_Q_NAME_ERROR",
+        *("MQRC_ALIAS_BASE_Q_TYPE_ERROR", "MQRC_Q_TYPE_ERROR", "MQRC_XMIT_Q_TYPE_ERROR"),
+        *("MQRC_XMIT_Q_USAGE_ERROR", "MQRC_DEF_XMIT_Q_TYPE_ERROR", "MQRC_DEF_XMIT_Q_USAGE_ERROR"),
+        *("MQRC_OBJECT_NAME_ERROR", "MQRC_OBJECT_Q_MGR_NAME_ERROR", "MQRC_REMOTE_Q_NAME_ERROR"),
         "MQRC_NAME_NOT_VALID_FOR_TYPE",
     ),
     "someone must grant the authority": ("MQRC_NOT_AUTHORIZED",),
     "the message does not change": (
-        "MQRC_MSG_TOO_BIG_FOR_Q",
-        "MQRC_MSG_TOO_BIG_FOR_Q_MGR",
-        "MQRC_MSG_TOO_BIG_FOR_CHANNEL",
-        "MQRC_PERSISTENT_NOT_ALLOWED",
-        "MQRC_PROPERTIES_TOO_BIG",
+        *("MQRC_MSG_TOO_BIG_FOR_Q", "MQRC_MSG_TOO_BIG_FOR_Q_MGR", "MQRC_MSG_TOO_BIG_FOR_CHANNEL"),
+        *("MQRC_PERSISTENT_NOT_ALLOWED", "MQRC_PROPERTIES_TOO_BIG"),
     ),
 }
 

@@ -12,6 +12,7 @@ from mqdlq.causes import COLUMNS, GENERATED, Cause, CauseCounter, CountedCause, 
 from mqdlq.lake import Snapshot
 from mqdlq.model import Action, MessageClass
 from mqdlq.rules import ControlData, Pattern, Rule, RulesError, RulesTable, parse, print_table
+from mqdlq.rules.diagnostics import counted
 from mqdlq.rules.grammar import COLUMNS as MOST_COLUMNS
 
 _RETRY_ATTEMPTS: Final = 5
@@ -52,13 +53,13 @@ def rank_causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Suggesti
 
 def draft_table(found: list[Suggestion], strays: int, *, snapshots: int, parking_queue: str) -> str:
     """Return the text of a table; `parking_queue` takes messages that no retry can deliver."""
-    dead_letters = _format_count(sum(messages for _, messages, _ in found), "dead letter")
+    dead_letters = counted(sum(messages for _, messages, _ in found), "dead letter")
     lines = [
         "* A draft, made from what was found on the queue. Read it before use.",
-        f"* {dead_letters} in {_format_count(snapshots, 'snapshot')}.",
+        f"* {dead_letters} in {counted(snapshots, 'snapshot')}.",
     ]
     if strays:
-        without = f"{_format_count(strays, 'message')} without a valid MQDLH"
+        without = f"{counted(strays, 'message')} without a valid MQDLH"
         lines.append(f"* {without}: no rule meets those.")
     for one in found:
         lines += ["*", *_draft_entry(*one, parking_queue)]
@@ -136,14 +137,10 @@ def _draft_entry(
         what = "; ".join(filter(None, (advice.meaning, advice.advice)))
         if parking_queue:
             action = {"action": Action.FWD, "fwd_q": parking_queue}
-    comment = f"{_format_count(messages, 'message')}: {what}."
+    comment = f"{counted(messages, 'message')}: {what}."
     yield from (f"* {line}" for line in wrap(comment, MOST_COLUMNS - 2))
     yield from _print_rule(patterns, action).splitlines()
 
 
 def _print_rule(patterns: Sequence[Pattern], action: Mapping[str, Any]) -> str:
     return print_table(RulesTable(ControlData(), (Rule(1, 1, tuple(patterns), **action),)))
-
-
-def _format_count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -8,14 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mqdlq.cli import app
-from mqdlq.headers import (
-    DeadLetterHeader,
-    MessageDescriptor,
-    MessageDescriptor1,
-    RulesHeader,
-    RulesHeader2,
-    TransmissionQueueHeader,
-)
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2
+from mqdlq.headers.records import MessageDescriptor1, RulesHeader, TransmissionQueueHeader
 from tests.support.wire.pasted_messages import print_amqsbcg, print_dmpmqmsg
 
 SECRET = b"the customer's secret"

@@ -6,16 +6,18 @@ from typing import Any
 import pytest
 
 from mqdlq.headers import (
-    CicsHeader,
     DeadLetterHeader,
     Description,
-    ImsHeader,
-    MessageDescriptor1,
     MessageDescriptorExtension,
     RulesHeader2,
+    describe,
+)
+from mqdlq.headers.records import (
+    CicsHeader,
+    ImsHeader,
+    MessageDescriptor1,
     TransmissionQueueHeader,
     TriggerMessage,
-    describe,
 )
 from mqdlq.model import MessageClass
 

@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers import (
+from mqdlq.headers import MessageDescriptor, MessageDescriptorExtension, RulesHeader2
+from mqdlq.headers.records import (
     CicsHeader,
     CicsHeader1,
     ImsHeader,
-    MessageDescriptor,
     MessageDescriptor1,
-    MessageDescriptorExtension,
     RulesHeader,
-    RulesHeader2,
     TransmissionQueueHeader,
     TriggerMessage,
 )

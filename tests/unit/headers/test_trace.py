@@ -7,10 +7,10 @@ import pytest
 from mqdlq.headers import (
     DeadLetterHeader,
     MessageDescriptor,
-    RulesHeader,
     RulesHeader2,
     without_trace_properties,
 )
+from mqdlq.headers.records import RulesHeader
 
 NATIVE, LATIN_1, UTF_8 = 546, 819, 1208
 TRACES = (

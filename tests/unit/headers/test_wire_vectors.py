@@ -8,18 +8,15 @@ from typing import Any
 
 import pytest
 
-from mqdlq.headers import (
+from mqdlq.headers import DeadLetterHeader, MessageDescriptorExtension, RulesHeader2, describe
+from mqdlq.headers.fields import as_json, header_fields
+from mqdlq.headers.records import (
     CicsHeader,
-    DeadLetterHeader,
     ImsHeader,
-    MessageDescriptorExtension,
     RulesHeader,
-    RulesHeader2,
     TransmissionQueueHeader,
     TriggerMessage,
-    describe,
 )
-from mqdlq.headers.fields import as_json, header_fields
 from tests.support.wire import wire_vectors
 
 VECTORS = [
