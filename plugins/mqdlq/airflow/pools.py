@@ -106,10 +106,12 @@ def _reads(other: Handler, run: Run, kept: Kept, *, is_blank_ours: bool) -> bool
     control = read_control_data(other, kept)
     if control is None:
         return False
+    queue = control.input_q.strip()
+    if queue != run.queue and (queue or not is_blank_ours):
+        return False
+    # Last: to read the connections of a thousand handlers of other queues takes seconds.
     try:
         place = control.input_q_mgr or MqHook(other.connection).settings().queue_manager
     except (MqDlqError, AirflowException):  # the other handler's run reports its fault
         return False
-    queue = control.input_q.strip()
-    is_same = queue == run.queue or (not queue and is_blank_ours)
-    return is_same and place == run.queue_manager
+    return place == run.queue_manager
