@@ -29,7 +29,7 @@ def build_all(directory: Path | str | None) -> dict[str, DAG]:
     """Return all DAGs of a handlers' directory by id; see `mqdlq.airflow.handler_dags`."""
     place = None if directory is None else _checked(Path(directory))
     load = cache(partial(load_with_pools, place))
-    dags = _build_handler_dags(place, load) | _build_restore_dags(place, load)
+    dags = build_handler_dags(place, load) | build_restore_dags(place, load)
     if _is_wanted("history"):
         dags |= by_id(history.build_history_dag(place))
     if _is_wanted("broken_handlers") and (faults := load().faults):
@@ -37,16 +37,14 @@ def build_all(directory: Path | str | None) -> dict[str, DAG]:
     return dags
 
 
-def build_handler_dags() -> dict[str, DAG]:
+def build_handler_dags(
+    directory: Path | None = None, load: Callable[[], Loaded] = load_with_pools
+) -> dict[str, DAG]:
     """Return the DAGs of the valid handlers by id; in the process of a task, the task's DAG only.
 
     A task reads no file of another handler: its start takes as long beside a thousand handlers as
     alone, and no fault of theirs concerns it.
     """
-    return _build_handler_dags(None, load_with_pools)
-
-
-def _build_handler_dags(directory: Path | None, load: Callable[[], Loaded]) -> dict[str, DAG]:
     wanted, patterns = get_parsing_context(), dict[Any, Pattern]()
     with without_collections():
         if wanted.task_id is None:
@@ -62,15 +60,13 @@ def _build_handler_dags(directory: Path | None, load: Callable[[], Loaded]) -> d
         )
 
 
-def build_restore_dags() -> dict[str, DAG]:
+def build_restore_dags(
+    directory: Path | None = None, load: Callable[[], Loaded] = load_with_pools
+) -> dict[str, DAG]:
     """Return the DAG that restores messages, by id; none without a handler.
 
     In the process of a task that restores for one handler, the DAG has the tasks of that one only.
     """
-    return _build_restore_dags(None, load_with_pools)
-
-
-def _build_restore_dags(directory: Path | None, load: Callable[[], Loaded]) -> dict[str, DAG]:
     if not _is_wanted("restore"):
         return {}
     _, is_of_one, name = (get_parsing_context().task_id or "").partition(task_id_of(""))
