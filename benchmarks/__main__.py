@@ -13,6 +13,7 @@ from contextlib import redirect_stdout
 from benchmarks import (
     connections,
     execution,
+    fixed_cost,
     headers,
     parsing,
     queue_manager,
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "snapshots": snapshots.measure,
     "startup": startup.measure,
     "parsing": parsing.measure,
+    "fixed_cost": fixed_cost.measure,
     "waiting": waiting.measure,
     "whole_run": whole_run.measure,
     "causes": causes.measure,

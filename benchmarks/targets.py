@@ -41,6 +41,24 @@ TARGETS: Final = (
         400,
     ),
     Target(
+        "parse of the DAG file, many handlers, nothing changed",
+        "one handler; 1,000 DAGs of empty tasks are beside it",
+        ("parsing", "ratio_of_parses"),
+        20,
+    ),
+    Target(
+        "start of a task beside many handlers",
+        "one handler",
+        ("parsing", "ratio_of_task_starts"),
+        1.1,
+    ),
+    Target(
+        "`mqdlq run` of 10 messages, processor time",
+        "seven empty tasks, one a spark-submit, run the same way",
+        ("fixed_cost", "ratio"),
+        1.2,
+    ),
+    Target(
         "page of 4,300 causes, ms of processor time",
         "none; the home page is beside it",
         ("causes", "causes_ms"),
