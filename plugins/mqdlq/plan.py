@@ -135,9 +135,13 @@ def row_content(row: PlannedMessage) -> bytes:
 @lru_cache(maxsize=4096)
 def treatment_digest(disposition: str, steps: tuple[Step, ...]) -> str:
     """Return the SHA-256 (hex) over a message's disposition and steps."""
-    parts = [_measured(disposition), _measured(len(steps))]
-    parts += [_measured(getattr(step, name)) for step in steps for name in STEP_FIELDS]
+    parts = [_measured(disposition), _measured(len(steps)), *map(_step_content, steps)]
     return sha256("".join(parts).encode()).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _step_content(step: Step) -> str:
+    return "".join(_measured(getattr(step, name)) for name in STEP_FIELDS)
 
 
 def _measured(value: str | int) -> str:

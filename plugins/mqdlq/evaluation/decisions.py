@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -257,7 +257,10 @@ class Treatments:
         """
         new = self._rows[self._made.num_rows :]
         if new:
-            made = pa.RecordBatch.from_pylist([_as_row(*row) for row in new], schema=SCHEMA)
+            columns = zip(*(_as_row(*row) for row in new), strict=True)
+            made = pa.RecordBatch.from_arrays(
+                list(map(pa.array, columns, SCHEMA.types)), SCHEMA.names
+            )
             self._made = pa.concat_batches([self._made, made])
         used = np.flatnonzero(np.bincount(numbers))
         places = np.zeros(len(self._rows), np.int32)
@@ -282,17 +285,14 @@ class Treatments:
         return found
 
     def _add_up(self) -> None:
-        counts = self._step_counts
-        for number, count in enumerate(self._counts.tolist()):
-            if count:
-                disposition, steps, _ = self._rows[number]
-                self._dispositions[disposition.value] += count
-                if steps:
-                    first = steps[0]
-                    target = (first.target_q, first.target_q_mgr)
-                    counted = (first.rule, first.action.value, *target, first.rule_line, count)
-                    counts.append(StepCount(*counted))
-        self._step_counts = summed(counts)
+        firsts: Counter[tuple[Any, ...]] = Counter()
+        for (disposition, steps, _), count in zip(self._rows, self._counts.tolist(), strict=False):
+            self._dispositions[disposition.value] += count
+            for step in steps[:1]:
+                target = step.target_q, step.target_q_mgr
+                firsts[step.rule, step.action.value, *target, step.rule_line] += count
+        counts = [StepCount(*first, count) for first, count in firsts.items() if count]
+        self._step_counts = summed([*self._step_counts, *counts])
         self._counts = np.zeros(0, np.int64)
 
     def _clear(self) -> None:
@@ -305,15 +305,13 @@ class Treatments:
         self._made = pa.RecordBatch.from_pylist([], schema=SCHEMA)
 
 
-def _as_row(disposition: Disposition, steps: tuple[Step, ...], explained: tuple[int, int]) -> Any:
+def _as_row(
+    disposition: Disposition, steps: tuple[Step, ...], explained: tuple[int, int]
+) -> tuple[Any, ...]:
+    """Return a treatment in the columns of `SCHEMA`."""
     winning, nearest = explained
-    return {
-        "disposition": disposition.value,
-        "steps": steps_text(steps),
-        "winning_rule": winning or None,
-        "nearest_rule": nearest or None,
-        "digest": bytes.fromhex(treatment_digest(disposition, steps)),
-    }
+    digest = bytes.fromhex(treatment_digest(disposition, steps))
+    return disposition.value, steps_text(steps), winning or None, nearest or None, digest
 
 
 def summed(counts: Iterable[StepCount]) -> list[StepCount]:
@@ -321,14 +319,14 @@ def summed(counts: Iterable[StepCount]) -> list[StepCount]:
 
     The result does not depend on how the counts were divided.
     """
-    found: Counter[StepCount] = Counter()
+    found: Counter[tuple[Any, ...]] = Counter()
     for count in counts:
-        found[replace(count, messages=0)] += count.messages
-    targets = Counter(step.rule for step in found)
+        target = count.target_q, count.target_q_mgr
+        found[count.rule, count.action, *target, count.rule_line] += count.messages
+    targets = Counter(rule for rule, *_ in found)
     many = {rule for rule, number in targets.items() if number > TARGETS_TO_A_RULE}
-    many |= {step.rule for step in found if step.target_q == MANY}
-    told: Counter[StepCount] = Counter()
-    for step, messages in found.items():
-        is_one = step.rule not in many
-        told[step if is_one else replace(step, target_q=MANY, target_q_mgr="")] += messages
-    return [replace(step, messages=messages) for step, messages in told.items()]
+    many |= {rule for rule, _, target_q, *_ in found if target_q == MANY}
+    told: Counter[tuple[Any, ...]] = Counter()
+    for (rule, action, *target, line), messages in found.items():
+        told[rule, action, *((MANY, "") if rule in many else target), line] += messages
+    return [StepCount(*step, messages) for step, messages in told.items()]

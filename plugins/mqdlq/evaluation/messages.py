@@ -31,6 +31,7 @@ from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.workers import run_on_workers, ship_code
 from mqdlq.lake import Snapshot
+from mqdlq.lake.arrow import keep_pandas_out
 from mqdlq.lake.files import Files, open_parquet, verify
 from mqdlq.lake.schema import HEADERS, FileDigest
 from mqdlq.model import QueueKind
@@ -269,6 +270,7 @@ def _on_stretches(
     stretches: Iterable[Stretch],
 ) -> Iterator[Result]:
     """Work on the stretches that a task gets in place of messages."""
+    keep_pandas_out()
     yield work.value(_rows_of(stretches, columns, constants))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -70,11 +70,12 @@ class ValueMasks:
         # Any value allows the rules that do not use the column.
         asking = [rule for rules in self._asking[column].values() for rule in rules]
         bits = np.tile(self.everything & ~self.bits(asking), (len(present), 1))
+        held, exact = present.to_pylist(), defaultdict(list)
+        for place, value in enumerate(held):
+            exact[_trimmed(value)].append(place)
         for pattern, rules in self._asking[column].items():
-            candidates = _candidates(pattern, present)
-            held = present.take(pa.array(candidates)).to_pylist()
-            places = zip(candidates.tolist(), held, strict=True)
-            bits[[place for place, value in places if pattern.matches(value)]] |= self.bits(rules)
+            candidates = _candidates(pattern, present, exact)
+            bits[[at for at in candidates if pattern.matches(held[at])]] |= self.bits(rules)
         return bits
 
     def cached_bits(self, column: str, values: pa.Array) -> Words:
@@ -150,27 +151,36 @@ def encoded(column: pa.Array) -> tuple[pa.Array, Words]:
     return values, codes
 
 
-def _candidates(pattern: Pattern, values: pa.Array) -> np.ndarray[Any, Any]:
-    """Return the indexes of values that may match a pattern.
+def _trimmed(value: str | int) -> str | int:
+    return value.rstrip(" ") if isinstance(value, str) else value
+
+
+def _candidates(
+    pattern: Pattern, values: pa.Array, exact: Mapping[str | int, Sequence[int]]
+) -> Sequence[int]:
+    """Return the indexes of values that may match a pattern; `exact` has those of each value.
 
     A value that lacks a literal part of the pattern cannot match. Trailing blanks of a part may be
     the padding of the field, which values do not have.
     """
+    everything = range(len(values))
     if isinstance(pattern.value, int):
-        return np.flatnonzero(pc.equal(values, pattern.value))
+        return exact.get(pattern.value, ())
     is_property = KNOWN[pattern.keyword].kind is Kind.PROPERTY
     if is_property or not pa.types.is_string(values.type):  # the few values of an extension
-        return np.arange(len(values))
+        return everything
     if not _WILDCARDS.search(pattern.value):
-        trimmed = pc.utf8_rtrim(values, characters=" ")
-        return np.flatnonzero(pc.equal(trimmed, pattern.value.rstrip(" ")))
+        return exact.get(pattern.value.rstrip(" "), ())
     start, *stretches = _WILDCARDS.split(pattern.value)
     if start.rstrip(" "):
-        return np.flatnonzero(pc.starts_with(values, start.rstrip(" ")))
+        return _indexes(pc.starts_with(values, start.rstrip(" ")))
     longest = max((stretch.rstrip(" ") for stretch in stretches), key=len)
-    if longest:
-        return np.flatnonzero(pc.match_substring(values, longest))
-    return np.arange(len(values))
+    return _indexes(pc.match_substring(values, longest)) if longest else everything
+
+
+def _indexes(chosen: pa.Array) -> list[int]:
+    found: list[int] = np.flatnonzero(chosen).tolist()
+    return found
 
 
 # Compute the values of extensions for all rows of a batch: `mqdlq.rules.extensions`
