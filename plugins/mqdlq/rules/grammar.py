@@ -85,11 +85,8 @@ def entries(text: str, report: Report) -> Iterator[Entry]:
         if not entry.sign:
             yield entry.finish()
     if entry.sign:
-        report.error(
-            "dangling-continuation",
-            entry.sign_place(),
-            f"the entry continues after this {entry.sign!r}, but no line follows",
-        )
+        message = f"the entry continues after this {entry.sign!r}, but no line follows"
+        report.error("dangling-continuation", entry.sign_place(), message)
         last = entry.finish()
         if last.text.strip(BLANKS):
             yield last
@@ -113,19 +110,13 @@ def _lines(text: str, report: Report) -> Iterator[Line]:
             report.warning("crlf", place, "lines end in CR LF, which only Windows expects")
         width = len(line.text.rstrip(BLANKS))
         if width > COLUMNS:
-            report.warning(
-                "long-line",
-                line.place(COLUMNS, width - COLUMNS),
-                f"the line has {width} columns; not every platform reads more than {COLUMNS}",
-            )
+            message = f"the line has {width} columns; not every platform reads more than {COLUMNS}"
+            report.warning("long-line", line.place(COLUMNS, width - COLUMNS), message)
         yield line
     if not ends_properly:
         last = Line(len(lines), lines[-1].removesuffix("\r"))
-        report.warning(
-            "no-final-newline",
-            last.place(len(last.text)),
-            "the last line has no line end; on Windows runmqdlq ignores it",
-        )
+        message = "the last line has no line end; on Windows runmqdlq ignores it"
+        report.warning("no-final-newline", last.place(len(last.text)), message)
 
 
 def _is_comment(line: Line, body: str, start: int, entry: _Joiner, report: Report) -> bool:
@@ -136,17 +127,11 @@ def _is_comment(line: Line, body: str, start: int, entry: _Joiner, report: Repor
     is_comment = start == 0 or not entry.is_in_value
     if start > 0:
         taken = "a comment" if is_comment else "part of the value above"
-        report.warning(
-            "indented-asterisk",
-            line.place(start),
-            f"this line is read as {taken}; a comment begins with '*' in column 1",
-        )
+        message = f"this line is read as {taken}; a comment begins with '*' in column 1"
+        report.warning("indented-asterisk", line.place(start), message)
     if is_comment and entry.sign:
-        report.warning(
-            "comment-in-entry",
-            line.place(0, len(body)),
-            "a comment between continued lines; not every handler skips it",
-        )
+        message = "a comment between continued lines; not every handler skips it"
+        report.warning("comment-in-entry", line.place(0, len(body)), message)
     if is_comment and not body.isascii():
         at = next(at for at, char in enumerate(body) if not char.isascii())
         report.warning("non-ascii", line.place(at), "a character outside ASCII in a comment")

@@ -305,21 +305,15 @@ class _EntryReader:
     def _check_other_action(self, action: Action) -> None:
         for name in ("FWDQ", "FWDQM", "HEADER"):
             if name in self._parameters:
-                self._error(
-                    "only-with-fwd",
-                    self._parameters[name],
-                    f"{name} requires ACTION(FWD), but the rule has ACTION({action})",
-                )
+                message = f"{name} requires ACTION(FWD), but the rule has ACTION({action})"
+                self._error("only-with-fwd", self._parameters[name], message)
         if action is Action.RETRY:
             return
         why = "puts nothing", "tries nothing" if action is Action.IGNORE else "succeeds at once"
         for name, reason in zip(("PUTAUT", "RETRY"), why, strict=True):
             if name in self._parameters:
-                self._report.warning(
-                    "no-effect",
-                    self._place(self._parameters[name]),
-                    f"{name} has no effect, ACTION({action}) {reason}",
-                )
+                message = f"{name} has no effect, ACTION({action}) {reason}"
+                self._report.warning("no-effect", self._place(self._parameters[name]), message)
 
     def _is_missing(self, name: str) -> bool:
         """Whether a keyword was omitted, rather than lost or misspelt, which is reported."""
@@ -614,8 +608,5 @@ def _warn(keyword: Keyword, text: str, written: str, place: Place, report: Repor
     if keyword.takes_text or text not in ALL_NAMES or family_of(text) in keyword.families:
         return
     usual = f"is compared with {listed(keyword.families)} names" if keyword.families else "counts"
-    report.warning(
-        "other-family",
-        place,
-        f"{keyword.name} {usual}; {text} ({ALL_NAMES[text]}) is of another family",
-    )
+    message = f"{keyword.name} {usual}; {text} ({ALL_NAMES[text]}) is of another family"
+    report.warning("other-family", place, message)
