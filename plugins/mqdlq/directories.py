@@ -10,10 +10,12 @@ import os
 import pwd
 import re
 import stat
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from errno import EFBIG, EINVAL, EPERM
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from mqdlq.errors import HomeError, LedgerError, LedgerUnavailableError
 
@@ -55,6 +57,21 @@ def make_private_directory(directory: Path) -> None:
     """Create a missing directory and its parents, accessible to their owner only."""
     for missing in (*reversed(directory.parents), directory):
         missing.mkdir(mode=0o700, exist_ok=True)
+
+
+@contextmanager
+def new_file(final: Path) -> Iterator[IO[bytes]]:
+    """Write a file that appears complete under its name, for its owner only, or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(final)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def shown(path: Path | str) -> str:

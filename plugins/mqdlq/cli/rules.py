@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from urllib.parse import quote
 import click
 
 from mqdlq.cli.output import attributes, refusing, write_json
-from mqdlq.directories import check_input
+from mqdlq.directories import check_input, new_file
 from mqdlq.model import QueueKind
 from mqdlq.rules import CheckResult, Diagnostic, RulesError, RulesTable, Severity, format_table
 from mqdlq.rules import check as check_text
@@ -292,14 +291,6 @@ def _encoded(text: str) -> bytes:
 def _replace_content(name: str, data: bytes) -> None:
     """Replace a file's content atomically; its mode stays the same."""
     final = Path(name).resolve()
-    handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(final.stat().st_mode)
-        Path(temporary).replace(final)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with new_file(final) as file:
+        os.fchmod(file.fileno(), final.stat().st_mode)
+        file.write(data)

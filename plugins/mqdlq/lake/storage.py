@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EACCES, EDQUOT, EFBIG, EIO, ENOSPC, EROFS
@@ -18,6 +17,7 @@ from urllib.parse import quote
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from mqdlq import directories
 from mqdlq.errors import LakeError
 
 _PRIVATE_DIRECTORY: Final = 0o700
@@ -211,8 +211,10 @@ def new_file(location: str) -> Iterator[IO[bytes]]:
             raise
         remote.commit()
         return
-    with _naming(location), _new_local_file(Path(path)) as local:
-        yield local
+    with _naming(location):
+        with directories.new_file(Path(path)) as local:
+            yield local
+        _sync(Path(path).parent)
 
 
 def write_text(location: str, text: str) -> None:
@@ -229,21 +231,6 @@ def _naming(location: str) -> Iterator[None]:
         if error.errno not in _OF_THE_FILE_SYSTEM:
             raise  # from other work while the file was open
         raise LakeError("MQDLQ-416", f"{location} cannot be written: {error.strerror}") from error
-
-
-@contextmanager
-def _new_local_file(final: Path) -> Iterator[IO[bytes]]:
-    handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
-    try:
-        with os.fdopen(handle, "wb") as local:
-            yield local
-            local.flush()
-            os.fsync(local.fileno())
-        Path(temporary).replace(final)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    _sync(final.parent)
 
 
 def _sync_parent(files: Any, path: str) -> None:

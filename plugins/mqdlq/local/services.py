@@ -182,15 +182,13 @@ def running() -> dict[str, psutil.Process]:
 
 def _write(processes: Mapping[str, psutil.Process]) -> None:
     """Write the processes, with the times that tell each from a later one of its number."""
-    file = _file()
-    directories.make_private_directory(file.parent)
-    new = file.with_suffix(f".{os.getpid()}")
+    directories.make_private_directory(_file().parent)
     listed = [
         {"name": name, "pid": process.pid, "began": process.create_time()}
         for name, process in processes.items()
     ]
-    new.write_text(json.dumps(listed), encoding="utf-8")
-    new.replace(file)
+    with directories.new_file(_file()) as file:
+        file.write(json.dumps(listed).encode())
 
 
 def _file() -> Path:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 from mqdlq import directories
 from mqdlq.failures import Failure
@@ -22,8 +20,6 @@ from mqdlq.reading.report.json_report import render_json
 from mqdlq.reading.report.markdown import failure_note, run_note
 from mqdlq.reading.report.text_report import render_text
 from mqdlq.words import visible
-
-_PRIVATE_FILE: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,8 +173,5 @@ def latest_run_id(ledger: Ledger) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    temporary.replace(path)
+    with directories.new_file(path) as file:
+        file.write(text.encode())
