@@ -72,6 +72,9 @@ class Mover:
         del move
         return True
 
+    def await_results(self) -> None:
+        """Know all results at once: nothing is moved."""
+
     @property
     def destinations(self) -> Destinations:
         raise AssertionError("no depth is limited")
