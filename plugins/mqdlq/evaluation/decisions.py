@@ -291,7 +291,7 @@ class Treatments:
             for step in steps[:1]:
                 target = step.target_q, step.target_q_mgr
                 firsts[step.rule, step.action.value, *target, step.rule_line] += count
-        counts = [StepCount(*first, messages=count) for first, count in firsts.items() if count]
+        counts = [StepCount(*(*first, count)) for first, count in firsts.items() if count]
         self._step_counts = summed([*self._step_counts, *counts])
         self._counts = np.zeros(0, np.int64)
 
@@ -329,4 +329,4 @@ def summed(counts: Iterable[StepCount]) -> list[StepCount]:
     told: Counter[tuple[Any, ...]] = Counter()
     for (rule, action, *target, line), messages in found.items():
         told[rule, action, *((MANY, "") if rule in many else target), line] += messages
-    return [StepCount(*step, messages=messages) for step, messages in told.items()]
+    return [StepCount(*(*step, messages)) for step, messages in told.items()]
