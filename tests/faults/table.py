@@ -165,7 +165,7 @@ class Call:
     besides: str = ""
     never: tuple[int, ...] = ()
     """Reasons that are impossible for this call."""
-    made_by: tuple[str, ...] = ("execution", "restoration")
+    made_by: tuple[str, ...] = ("execution", "restoration", "lanes")
 
     def effect_of(self, reason: int) -> Effect:
         return self.otherwise.get(reason, self.effect)
@@ -247,6 +247,14 @@ CALLS = (
         "MQGET[MQDLQ.STATE]:{settled}",
         ENDS,
         {2033: UNNOTICED, 2024: ALONE, 2003: ALONE},
+        made_by=("execution", "restoration"),
+    ),
+    Call(
+        "MQGET of the marker of a settled unit, with several `connections`",
+        "MQGET[MQDLQ.STATE]:{settled}",
+        AFTER_ALL,
+        dict.fromkeys((2033, 2024, 2003), UNNOTICED),
+        made_by=("lanes",),
     ),
     Call("MQCMIT, without effect", "MQCMIT:{unit}", MARKER_TELLS, {2003: ALONE}),
     Call("MQCMIT, with effect", "MQCMIT:{unit}", MARKER_TELLS, when="after", never=(2003,)),

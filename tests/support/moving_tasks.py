@@ -100,11 +100,12 @@ class ExecutionTask(MovingTask):
     moves_per_maxumsgs: ClassVar = {6: 2}
     words: ClassVar = {}
     rules: str = "RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(2)"
+    connections: int = 1
 
     def prepare(self, *bodies: bytes, to: str = "PAYMENTS", **fields: Any) -> None:
         for body in bodies:
             self.world.dead_letter(body, dest_q=to, **fields)
-        self.execution: Execution = self.world.plan(self.rules)
+        self.execution: Execution = self.world.plan(self.rules, connections=self.connections)
 
     def attempt(self) -> None:
         self.result: PassResult = make_pass(self.execution)
@@ -130,6 +131,13 @@ class ExecutionTask(MovingTask):
 
     def name(self) -> str:
         return self.execution.run.run_id
+
+
+@dataclass
+class LanesTask(ExecutionTask):
+    """The same over several connections: one browses, and another one moves the messages."""
+
+    connections: int = 4
 
 
 @dataclass
@@ -185,4 +193,8 @@ class RestorationTask(MovingTask):
         return copy_states(self.world, self.name())
 
 
-KINDS: dict[str, type[MovingTask]] = {"execution": ExecutionTask, "restoration": RestorationTask}
+KINDS: dict[str, type[MovingTask]] = {
+    "execution": ExecutionTask,
+    "restoration": RestorationTask,
+    "lanes": LanesTask,
+}

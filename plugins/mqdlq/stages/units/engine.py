@@ -325,7 +325,7 @@ class UnitEngine(Generic[M]):
             try:
                 put = next(puts, None)
             except QueueManagerError as error:
-                if not _is_unit_failure(error.reason, alone=alone and len(move.lengths) == 1):
+                if not is_unit_failure(error.reason, alone=alone and len(move.lengths) == 1):
                     raise
                 return error.reason
             if put is None:
@@ -347,7 +347,7 @@ class UnitEngine(Generic[M]):
         try:
             self._put_marker_of_unit(name, moves)
         except QueueManagerError as error:
-            if not _is_unit_failure(error.reason, alone=sum(len(m.lengths) for m in moves) == 1):
+            if not is_unit_failure(error.reason, alone=sum(len(m.lengths) for m in moves) == 1):
                 raise
             self._recorder.back_out(name, moves, error.reason)
             return error.reason
@@ -380,7 +380,7 @@ class UnitEngine(Generic[M]):
         unit.back_out()
         if others:
             self._recorder.back_out(_new_unit_id(), others, reason)
-        if _is_unit_failure(reason, alone=not others):
+        if is_unit_failure(reason, alone=not others):
             self._redo_all([*others, move])
         else:
             if reason:
@@ -422,7 +422,7 @@ class UnitEngine(Generic[M]):
         self._recorder.fail(move, reason)
 
 
-def _is_unit_failure(reason: int, *, alone: bool) -> bool:
+def is_unit_failure(reason: int, *, alone: bool) -> bool:
     """Return whether a call failed because of the unit of work, not because of a message in it.
 
     MQRC_BACKED_OUT means that the queue manager has backed the unit out.

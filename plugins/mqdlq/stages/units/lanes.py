@@ -28,12 +28,13 @@ from threading import Condition, RLock, Thread
 from types import TracebackType
 from typing import Final, Generic, Self
 
+from mqdlq.errors import QueueManagerError
 from mqdlq.model import Destination
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import Marker, Markers, PutMarkers
 from mqdlq.mqi.unit_of_work import Syncpoint
 from mqdlq.stages.units.destinations import Destinations
-from mqdlq.stages.units.engine import M, MoveRecorder, Source, UnitEngine
+from mqdlq.stages.units.engine import M, MoveRecorder, Source, UnitEngine, is_unit_failure
 
 MOST_UNFINISHED: Final = 1_000
 """How many moves a lane may have before the pass waits for it."""
@@ -180,14 +181,21 @@ class Lanes(Generic[M]):
             raise self._failure
 
     def _clear_markers(self) -> None:
-        """Remove the markers whose moves later markers have, in units that move nothing."""
+        """Remove the markers whose moves later markers have, in units that move nothing.
+
+        If the queue manager backs out such a unit, the next pass removes its markers.
+        """
         with self.turn:
             covered, self._covered_markers = self._covered_markers, []
         for first in range(0, len(covered), self._uncommitted_limit):
-            with Syncpoint(self._holder) as unit:
-                for marker in covered[first : first + self._uncommitted_limit]:
-                    self._markers.clear(marker)
-                unit.commit()
+            try:
+                with Syncpoint(self._holder) as unit:
+                    for marker in covered[first : first + self._uncommitted_limit]:
+                        self._markers.clear(marker)
+                    unit.commit()
+            except QueueManagerError as error:
+                if not is_unit_failure(error.reason, alone=False):
+                    raise
 
     def _end(self, *, is_stopped: bool) -> None:
         """Let the lanes end, with or without the moves that they still have; wait for them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from threading import Event, current_thread, main_thread
 from typing import Any
@@ -260,6 +260,25 @@ def test_the_first_commit_lets_earlier_markers_go(world: World) -> None:
 
     (left,) = markers(world)
     assert left.unit not in earlier
+
+
+@pytest.mark.parametrize(("reason", "ends"), [(2003, False), (2024, False), (2195, True)])
+def test_markers_that_cannot_be_removed_stay_for_the_next_pass(
+    world: World, reason: int, ends: bool
+) -> None:
+    """The first three MQGETs of the state queue find no marker, and all moves are made by then."""
+    bodies = put(world, *["PAYMENTS"] * 4)
+    execution = world.plan("ACTION(RETRY)")
+    embedded_mq.faults.set(f"MQGET[MQDLQ.STATE]:4:{reason}:before")
+    with pytest.raises(QueueManagerError) if ends else nullcontext():
+        make_pass(execution)
+    embedded_mq.faults.set("")
+    assert world.bodies("PAYMENTS") == bodies
+    assert len(markers(world)) == 3
+
+    put(world, "PARKED")
+    world.handle("ACTION(RETRY)")
+    assert len(markers(world)) == 1
 
 
 def test_markers_are_removed_in_units_that_maxumsgs_allows(world: World) -> None:
