@@ -165,18 +165,19 @@ def read_columns(directory: str) -> PlanColumns:
                         known[each] = len(treatments)
                         disposition, text = each
                         treatments.append((Disposition(disposition), steps_of_text(text)))
-                held = np.array([known[each] for each in found], np.int32)
-                digests = [bytes.fromhex(treatment_digest(*treatments[one])) for one in held]
+                own = np.array([known[each] for each in found], np.int32)
+                digests = [bytes.fromhex(treatment_digest(*treatments[one])) for one in own]
                 content = row_contents(rows, pa.array(digests, pa.binary()).take(codes))
                 buckets.add(rows.column("browse_seq"), content)
                 places.append(rows.column("browse_seq").to_numpy())
                 keys.append(rows.column("message_key"))
-                numbers.append(held[codes.to_numpy()])
+                numbers.append(own[codes.to_numpy()])
     browse_seq = np.concatenate([np.empty(0, np.int64), *places])
-    order, number = np.argsort(browse_seq, kind="stable"), np.concatenate([_NONE, *numbers])
-    ordered = pa.chunked_array(keys).take(pa.array(order))
-    found_hash = hash_of_buckets(buckets.digests())
-    return PlanColumns(browse_seq[order], ordered, number[order], treatments, found_hash)
+    held, number = pa.chunked_array(keys), np.concatenate([_NONE, *numbers])
+    if (np.diff(browse_seq) < 0).any():  # Spark has written the buckets of its parts in turn
+        order = np.argsort(browse_seq, kind="stable")
+        browse_seq, held, number = browse_seq[order], held.take(pa.array(order)), number[order]
+    return PlanColumns(browse_seq, held, number, treatments, hash_of_buckets(buckets.digests()))
 
 
 _NONE: Final = np.empty(0, np.int32)
