@@ -28,7 +28,8 @@ from mqdlq.ledger.tables import (
 )
 from mqdlq.model import Action, AttemptState, Disposition, Outcome, RestorationState
 from mqdlq.reasons import Why
-from mqdlq.stages.retention import Policy, Pruner
+from mqdlq.stages.retention import Pruner
+from tests.support.retention import policy
 from tests.support.run_records import NOON, run_record
 from tests.support.world import create_ledger
 
@@ -272,14 +273,13 @@ def test_a_prune_removes_what_the_policy_says_and_nothing_else(
         ledger = made.ledger
         copies = expected_copies(made, archive)
         going = expected_runs(made, keep_runs, copies)
-        days = [None if number is None else number * DAY for number in (archive, keep_runs)]
         before = {copy.key: copy for copy in ledger.archive.copies()}
         pruner = Pruner(ledger, made.lake_root, lambda: NOON, "w", lambda _: None)
 
-        policy = Policy("demo", *days)
-        planned = pruner.prune([policy], is_dry_run=True)
-        done = pruner.prune([policy])
-        again = pruner.prune([policy])
+        keeping = policy(archive=archive, runs=keep_runs, name="demo")
+        planned = pruner.prune([keeping], is_dry_run=True)
+        done = pruner.prune([keeping])
+        again = pruner.prune([keeping])
 
         kept = {copy.key for copy in ledger.archive.copies() if copy.pruned_at is None}
         assert kept == {one for one in before if one not in copies}

@@ -9,20 +9,25 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, select
 
+from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.retention import Protection
 from mqdlq.ledger.tables import Look, metadata
-from mqdlq.stages.retention import Policy, Pruner, PruneResult, prune_snapshots
+from mqdlq.stages.retention import Pruner, PruneResult, prune_snapshots
 from tests.support.world import World
 
 DAY = timedelta(days=1)
 HANDLER = "test"
 
 
-def policy(*, archive: int | None = None, runs: int | None = None) -> Policy:
-    """Return a policy that keeps for so many days."""
+def policy(
+    *, archive: float | None = None, runs: float | None = None, name: str = HANDLER
+) -> Handler:
+    """Return a handler that keeps archive copies and runs for so many days."""
+    handler = Handler(name=name, directory=Path(), connection="mq", table="ACTION(IGNORE)")
     days = [None if number is None else number * DAY for number in (archive, runs)]
-    return Policy(HANDLER, *days)
+    limits = zip(("keep_archive_for", "keep_runs_for"), days, strict=True)
+    return handler.model_copy(update=dict(limits))
 
 
 def pruner(world: World) -> Pruner:

@@ -18,7 +18,7 @@ from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.ledger.retention import Hold, Protection
 from mqdlq.stages.older_ledger import describe_older_ledger, take_on
-from mqdlq.stages.retention import Policy, Pruner, PruneResult
+from mqdlq.stages.retention import Pruner, PruneResult, policy_of
 from mqdlq.words import count, moment, visible
 
 Reason = Annotated[str, "--reason: Why, for example the number of the case."]
@@ -118,8 +118,7 @@ def prune_archive_and_ledger(
             who=directories.account(),
             progress=lambda text: click.echo(text, err=True),
         )
-        policies = [Policy.of(one) for one in handlers]
-        found = pruner.prune(policies, is_dry_run=dry_run, trust_clock=trust_clock)
+        found = pruner.prune(handlers, is_dry_run=dry_run, trust_clock=trust_clock)
     if output == "json":
         shown = [_as_json(one) for one in found]
         write_json({"dry_run": dry_run, "handlers": shown})
@@ -142,7 +141,8 @@ def _print(found: Sequence[PruneResult], *, is_dry_run: bool) -> None:
     if not found:
         click.echo("no handler has keep_archive_for or keep_runs_for: nothing is removed")
     for one in found:
-        console().print(Text(f"{one.policy.handler}: {one.policy}", style="bold"), soft_wrap=True)
+        title = f"{one.handler.name}: {policy_of(one.handler)}"
+        console().print(Text(title, style="bold"), soft_wrap=True)
         console().print(_table(one, "would be removed" if is_dry_run else "removed"))
 
 
@@ -163,8 +163,8 @@ def _table(found: PruneResult, word: str) -> Table:
 
 def _as_json(found: PruneResult) -> dict[str, Any]:
     return {
-        "handler": found.policy.handler,
-        "policy": str(found.policy),
+        "handler": found.handler.name,
+        "policy": policy_of(found.handler),
         **attributes(found, "copies", "bytes=stored_bytes", "runs=run_ids", "messages"),
         "kept_copies": dict(sorted(found.kept_copies.items())),
         "kept_runs": dict(sorted(found.kept_runs.items())),

@@ -31,27 +31,11 @@ LONGEST_PAUSE: Final = timedelta(days=31)
 """The longest time without a record before someone must confirm the clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """For how long archive copies and runs of a handler are kept; None means without limit."""
-
-    handler: str
-    keep_archive_for: timedelta | None
-    keep_runs_for: timedelta | None
-
-    @classmethod
-    def of(cls, handler: Handler) -> Policy:
-        return cls(handler.name, handler.keep_archive_for, handler.keep_runs_for)
-
-    @property
-    def prunes(self) -> bool:
-        return self.keep_archive_for is not None or self.keep_runs_for is not None
-
-    def __str__(self) -> str:
-        limits = {"keep_archive_for": self.keep_archive_for, "keep_runs_for": self.keep_runs_for}
-        return ", ".join(
-            f"{name} {_as_duration(value)}" for name, value in limits.items() if value is not None
-        )
+def policy_of(handler: Handler) -> str:
+    """Say for how long archive copies and runs of a handler are kept; "" for without limit."""
+    keys = ("keep_archive_for", "keep_runs_for")
+    limits = ((key, getattr(handler, key)) for key in keys)
+    return ", ".join(f"{key} {_as_duration(limit)}" for key, limit in limits if limit is not None)
 
 
 def _as_duration(value: timedelta) -> str:
@@ -108,7 +92,7 @@ FileChoice = tuple[str, str, set[int], int]
 class PruneResult:
     """What a policy removes, or would remove, and by reason what is kept beyond its limits."""
 
-    policy: Policy
+    handler: Handler
     copies: int = 0
     stored_bytes: int = 0
     run_ids: Sequence[str] = ()
@@ -132,9 +116,9 @@ class Pruner:
         self._who, self._progress = who, progress
 
     def prune(
-        self, policies: Sequence[Policy], *, is_dry_run: bool = False, trust_clock: bool = False
+        self, handlers: Iterable[Handler], *, is_dry_run: bool = False, trust_clock: bool = False
     ) -> list[PruneResult]:
-        """Prune by each policy that has a limit; with `is_dry_run` remove nothing.
+        """Prune by the policy of each handler that has a limit; with `is_dry_run` remove nothing.
 
         An interrupted prune is completed first. The prune may be called again at any time, also
         while another one runs: both then remove the same copies and runs, once. Raises LedgerError
@@ -142,19 +126,19 @@ class Pruner:
         the lake, and LakeError or OSError if a file cannot be changed; the next prune continues
         there.
         """
-        active = [policy for policy in policies if policy.prunes]
+        active = [handler for handler in handlers if policy_of(handler)]
         if not active:
             return []
         now = self._clock()
         trusted = check_clock(self._ledger, now, is_trusted=trust_clock)
         if is_dry_run:
-            return [self._apply(policy, now, None) for policy in active]
+            return [self._apply(handler, now, None) for handler in active]
         require_newest_ledger(self._ledger, self._lake_root)  # holds may be lost
         self.complete_interrupted_prunes()
         results = []
-        for policy in active:
-            began = Prune(policy.handler, str(policy), self._who, now)
-            results.append(self._apply(policy, now, self._ledger.prunes.begin(began, trusted)))
+        for handler in active:
+            began = Prune(handler.name, policy_of(handler), self._who, now)
+            results.append(self._apply(handler, now, self._ledger.prunes.begin(began, trusted)))
         return results
 
     def complete_interrupted_prunes(self) -> None:
@@ -164,19 +148,19 @@ class Pruner:
         for run_id in self._ledger.prunes.open_runs():
             self._finish_run(run_id)
 
-    def _apply(self, policy: Policy, now: datetime, prune_id: int | None) -> PruneResult:
+    def _apply(self, handler: Handler, now: datetime, prune_id: int | None) -> PruneResult:
         """Choose by one policy, and remove unless it is a dry run, which has no `prune_id`."""
-        result, freed = PruneResult(policy), set[str]()
-        if policy.keep_archive_for is not None:
-            before = now - policy.keep_archive_for
-            files, freed = self._choose_copies(policy.handler, before, result.kept_copies)
+        result, freed = PruneResult(handler), set[str]()
+        if handler.keep_archive_for is not None:
+            before = now - handler.keep_archive_for
+            files, freed = self._choose_copies(handler.name, before, result.kept_copies)
             if prune_id is not None:
                 files, freed = self._remove_copies(prune_id, files, before), set()
             result.copies = sum(len(going) for _, _, going, _ in files)
             result.stored_bytes = sum(size for *_, size in files)
-        if policy.keep_runs_for is not None:
-            before = now - policy.keep_runs_for
-            run_ids, result.kept_runs = self._choose_runs(policy.handler, before, now, freed)
+        if handler.keep_runs_for is not None:
+            before = now - handler.keep_runs_for
+            run_ids, result.kept_runs = self._choose_runs(handler.name, before, now, freed)
             if prune_id is not None:
                 run_ids = self._ledger.prunes.intend_runs(prune_id, run_ids, now)
             messages = self._ledger.prunes.count_messages(run_ids)

@@ -11,11 +11,10 @@ import pytest
 from mqdlq.handlers import load_handler
 from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind
-from mqdlq.stages.retention import Policy
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.snapshot.capture import PayloadKey
 from tests.support.restorations import restore_and_count
-from tests.support.retention import DAY, forget_snapshots, pruner
+from tests.support.retention import DAY, forget_snapshots, policy, pruner
 from tests.support.web.airflow_app import FROM_PAGE, AirflowApp
 from tests.support.web.demo_world import DRY, FIRST, Q_FULL, dead_letter
 from tests.support.world import World
@@ -85,8 +84,7 @@ def test_a_restoration_has_a_page_among_the_runs(airflow: AirflowApp, own_world:
 def test_a_pruned_run_keeps_its_totals(airflow: AirflowApp, own_world: World) -> None:
     own_world.clock.now += 100 * DAY
     forget_snapshots(own_world)
-    policy = Policy("demo", None, 30 * DAY)
-    (done,) = pruner(own_world).prune([policy], trust_clock=True)
+    (done,) = pruner(own_world).prune([policy(runs=30, name="demo")], trust_clock=True)
     assert done.run_ids == [DRY]
     client = airflow.client("viewer")
 

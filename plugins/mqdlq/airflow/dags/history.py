@@ -63,20 +63,20 @@ class Prune(HandlerTask):
 
     def execute(self, context: Context) -> dict[str, int]:
         """Prune; returns how many copies and runs were removed. Fails if the clock looks wrong."""
-        from mqdlq.stages.retention import Policy, Pruner  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+        from mqdlq.stages.retention import Pruner, policy_of  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         handlers, faults = load_handlers(self.directory)
         for fault in faults:
             progress.warning("not pruned: %s [MQDLQ-257]", fault.text)
         with open_ledger() as ledger:
             pruner = Pruner(ledger, directories.lake(), utc_now, started_by(context), progress.info)
-            found = pruner.prune([Policy.of(handler) for handler in handlers])
+            found = pruner.prune(handlers)
         for one in found:
             progress.info(
                 "%s (%s): %d archive copies and %d runs removed; %d copies and %d runs are kept"
                 " beyond it",
-                one.policy.handler,
-                one.policy,
+                one.handler.name,
+                policy_of(one.handler),
                 one.copies,
                 len(one.run_ids),
                 one.kept_copies.total(),

@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from mqdlq.cli import app
 from mqdlq.ledger.retention import Protection
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.retention import Policy, Pruner
+from mqdlq.stages.retention import Pruner
 from tests.support.restorations import reasons, restore_and_count
+from tests.support.retention import policy
 from tests.support.world import World
 from tests.unit.controls.repair.approved_repairs import plan_repair
 
@@ -88,10 +89,8 @@ def test_the_original_is_pruned_when_it_was_delivered_longer_ago_than_copies_are
     """The same rules hold as for the copy of a discarded message."""
     repair(world)
     repair(world, "CLOSED")
-    keep_for = timedelta(days=30)
-
     world.clock.now += timedelta(days=31)
 
     pruner = Pruner(world.ledger, world.lake_root, world.clock, "alex")
-    (chosen,) = pruner.prune([Policy("test", keep_for, None)], is_dry_run=True, trust_clock=True)
+    (chosen,) = pruner.prune([policy(archive=30)], is_dry_run=True, trust_clock=True)
     assert (chosen.copies, dict(chosen.kept_copies)) == (1, {Protection.PROVISIONAL: 1})

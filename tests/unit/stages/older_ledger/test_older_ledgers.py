@@ -6,7 +6,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind, WorkNumber
 from mqdlq.stages.execute import attempts, make_pass, settle
 from mqdlq.stages.older_ledger import describe_older_ledger, require_newest_ledger
-from mqdlq.stages.retention import Policy
 from tests.support.older_ledgers import (
     MOVES,
     RESTORATION_STAGES,
@@ -32,7 +30,7 @@ from tests.support.older_ledgers import (
     take_on_ledger,
 )
 from tests.support.restorations import copy_states, discard, reasons, restore_and_count
-from tests.support.retention import forget_snapshots, pass_days, prune_now, pruner
+from tests.support.retention import forget_snapshots, pass_days, policy, prune_now, pruner
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.stages
@@ -362,9 +360,8 @@ def test_an_older_ledger_is_not_pruned(world: World) -> None:
     copy = copy_ledger(world)
     discard(world, b"1")
     put_back(world, copy)
-    policy = Policy("test", timedelta(days=10), None)
 
-    assert refusal(lambda: pruner(world).prune([policy])) == "MQDLQ-278"
+    assert refusal(lambda: pruner(world).prune([policy(archive=10)])) == "MQDLQ-278"
 
 
 def test_a_dry_run_writes_no_number(world: World) -> None:

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from mqdlq.handlers import Handler
 from mqdlq.lake.archive import file_in_lake, read_back
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.stages.retention import Policy, Pruner
+from mqdlq.stages.retention import Pruner
 from tests.support.restorations import discard, restore_and_count
 from tests.support.retention import (
     DAY,
@@ -59,7 +60,7 @@ class Place:
     def open(self) -> Ledger:
         return open_ledger(f"sqlite:///{self.directory}/ledger.db")
 
-    def prune(self, ledger: Ledger, *policies: Policy) -> None:
+    def prune(self, ledger: Ledger, *policies: Handler) -> None:
         self._pruner(ledger).prune(policies or [POLICY])
 
     def complete(self, ledger: Ledger) -> None:
