@@ -32,9 +32,8 @@ from mqdlq.reading.report.html_report import (
     security_policy,
     segments,
 )
-from mqdlq.reading.run import read_sources
+from mqdlq.reading.run import PlanMatrix, plan_matrix, read_sources
 from mqdlq.reading.run_messages import Message, MessageList
-from mqdlq.reading.run_page import PlanMatrix, plan_matrix
 from mqdlq.tools.acting import Sources
 from mqdlq.web.acting import find_dag_run, open_question
 from mqdlq.web.rendering import NotFoundError, pages_of
@@ -185,7 +184,7 @@ class RunPage:
         return cls(
             run,
             summary,
-            plan_matrix(summary, ledger, sources.lake_root),
+            plan_matrix(summary.sources, summary.rules, ledger, sources.lake_root),
             ledger.runs.passes(run_id),
             ledger.run_lists.leased_until([run_id], sources.clock()).get(run_id),
             ledger.plans.last_approval(run_id),

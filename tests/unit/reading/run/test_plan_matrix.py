@@ -12,7 +12,7 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import AcceptedPlan
 from mqdlq.model import Outcome
 from mqdlq.reading.report.building import summarize_run
-from mqdlq.reading.run_page import MANY_TARGETS, PlanMatrix, plan_matrix
+from mqdlq.reading.run import MANY_TARGETS, PlanMatrix, plan_matrix
 from tests.unit.reading.report.ended_runs import (
     RULES,
     EndedRun,
@@ -46,7 +46,8 @@ def write_plan(lake_root: str, *counts: StepCount, plan_id: str = PLAN) -> str:
 
 def matrix_of(ledger: Ledger, lake_root: str, run: EndedRun) -> PlanMatrix:
     run_id = run.record(ledger, lake_root)
-    return plan_matrix(summarize_run(run_id, ledger, lake_root), ledger, lake_root)
+    summary = summarize_run(run_id, ledger, lake_root)
+    return plan_matrix(summary.sources, summary.rules, ledger, lake_root)
 
 
 def test_each_rule_has_its_planned_messages_and_its_outcomes(
