@@ -1,11 +1,18 @@
-"""The command `mqdlq backout-advice`: which queues have no working backout queue."""
+"""The command `mqdlq backout-advice`: which queues have no working backout queue.
+
+An application that follows IBM's conventions moves a message to BOQNAME when MQMD.BackoutCount has
+reached BOTHRESH. With BOTHRESH(0) it backs the message out again and again; with a blank BOQNAME it
+uses the dead-letter queue (IBM MQ docs, "Handling poison messages in IBM MQ classes for JMS").
+Queues are only inquired.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -13,15 +20,197 @@ from rich.text import Text
 
 from mqdlq.cli.connections import ConnectionId
 from mqdlq.cli.output import Output, console, refusing, write_json
-from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, MqDlqError
+from mqdlq.constants import MQRC
+from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler, load_handlers
 from mqdlq.local.environment import find_settings
 from mqdlq.model import QueueKind
-from mqdlq.mqi.connect import connect
+from mqdlq.mqi.connect import QueueManager, connect
+from mqdlq.mqi.inquiries import run_command
 from mqdlq.rules import ControlData
 from mqdlq.stages.run_options import read_control_data
-from mqdlq.tools.backout_advice import advise_on_backout
 from mqdlq.words import count
+
+EVERY: Final = "*"
+SYSTEM: Final = "SYSTEM."
+THRESHOLD: Final = 3
+"""BOTHRESH in commands for queues that have none; the owner of the application chooses it."""
+_LONGEST_NAME: Final = 48
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """Attributes of a queue; of a queue that is not local, the name only."""
+
+    name: str
+    is_local: bool = False
+    threshold: int = 0
+    backout_queue: str = ""
+    max_length: int = 0
+    is_inhibited: bool = False
+    is_of_applications: bool = False
+
+
+def advise_on_backout(
+    queue_manager: QueueManager,
+    pattern: str,
+    handlers: Mapping[str, Collection[str]],
+    state_queues: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """Return advice on each local queue that matches a generic name, such as ``ORDERS*``, by name.
+
+    It has the backout settings of a `queue`, `bothresh` and `boqname`, what is wrong with them, as
+    `findings`, the MQSC `commands` that correct it, and the names of the `handlers` that serve the
+    backout queue.
+
+    These queues are left out: transmission queues, dynamic queues, the dead-letter queue, backout
+    queues, the `state_queues` of handlers, and queues of IBM MQ unless the pattern begins with
+    SYSTEM. `handlers` has the names of the handlers by the backout queue that they serve. Raises
+    QueueManagerError, for example if the user may not run the PCF command Inquire Queue.
+    """
+    mq = queue_manager.client.CMQC
+    dead_letter_queue = str(queue_manager.inquire(mq.MQCA_DEAD_LETTER_Q_NAME))
+    found = [queue for queue in _inquire(queue_manager, pattern) if queue.is_local]
+    # A queue outside the pattern may name a queue inside it as its BOQNAME.
+    every = found if pattern == EVERY else _inquire(queue_manager, EVERY)
+    targets = {queue.backout_queue for queue in every if queue.backout_queue != queue.name}
+    left_out = {dead_letter_queue, *targets, *handlers, *state_queues}
+    is_of_system = pattern.startswith(SYSTEM)
+    advisor = _Advisor(queue_manager, dead_letter_queue, {queue.name: queue for queue in found})
+    advice = []
+    for queue in sorted(found, key=lambda queue: queue.name):
+        is_asked = is_of_system or not queue.name.startswith(SYSTEM)
+        if queue.is_of_applications and is_asked and queue.name not in left_out:
+            faults = list(advisor.find(queue))
+            one = {
+                "queue": queue.name,
+                "bothresh": queue.threshold,
+                "boqname": queue.backout_queue,
+                "handlers": sorted(handlers.get(queue.backout_queue, ())),
+                "findings": [text for text, *_ in faults],
+                "commands": [command for _, *commands in faults for command in commands],
+            }
+            advice.append(one)
+    return advice
+
+
+class _Advisor:
+    """Advises on queues; asks the queue manager once about each backout queue."""
+
+    def __init__(
+        self, queue_manager: QueueManager, dead_letter_queue: str, known: Mapping[str, _Queue]
+    ) -> None:
+        self._queue_manager = queue_manager
+        self._dead_letter_queue = dead_letter_queue
+        self._known: dict[str, _Queue | None] = {**known}
+
+    def find(self, queue: _Queue) -> Iterator[tuple[str, ...]]:
+        """Yield each fault of a queue, and the MQSC commands that correct it."""
+        name = queue.backout_queue
+        if not name and not queue.threshold:
+            text = (
+                "BOTHRESH is 0 and BOQNAME is blank: a message that cannot be processed is backed"
+                " out without end"
+            )
+        elif not name:
+            text = (
+                f"BOQNAME is blank: after {queue.threshold} backouts, messages go to the"
+                " dead-letter queue"
+            )
+        elif name == queue.name:
+            text = "BOQNAME is the queue itself"
+        elif name == self._dead_letter_queue:
+            text = (
+                f"BOQNAME {name} is the dead-letter queue (DEADQ), where no rule matches messages"
+                " without an MQDLH"
+            )
+        else:
+            yield from self._find_unusable_queue(queue)
+            return
+        yield text, *self._give_backout_queue(queue)
+
+    def _give_backout_queue(self, queue: _Queue) -> Iterator[str]:
+        """Yield the commands that give a queue its own backout queue; none without a name."""
+        name = f"{queue.name}.BACKOUT"
+        if len(name) > _LONGEST_NAME:
+            return
+        if self._ask(name) is None:
+            yield _define(name, queue)
+        threshold = queue.threshold or THRESHOLD
+        yield f"ALTER QLOCAL('{queue.name}') BOTHRESH({threshold}) BOQNAME('{name}')"
+
+    def _find_unusable_queue(self, queue: _Queue) -> Iterator[tuple[str, ...]]:
+        name = queue.backout_queue
+        target = self._ask(name)
+        if not queue.threshold:
+            command = f"ALTER QLOCAL('{queue.name}') BOTHRESH({THRESHOLD})"
+            yield "BOTHRESH is 0, so that BOQNAME has no effect", command
+        if target is None:
+            yield f"BOQNAME {name} is not defined", _define(name, queue)
+        elif not target.is_local:
+            yield (f"BOQNAME {name} is not a local queue, so that no handler can serve it",)
+        else:
+            if target.is_inhibited:
+                command = f"ALTER QLOCAL('{name}') PUT(ENABLED)"
+                yield f"puts to BOQNAME {name} are inhibited", command
+            if target.max_length < queue.max_length:
+                taken = f"BOQNAME {name} takes messages of {target.max_length:,} bytes"
+                command = f"ALTER QLOCAL('{name}') MAXMSGL({queue.max_length})"
+                yield f"{taken}, the queue of {queue.max_length:,}", command
+
+    def _ask(self, name: str) -> _Queue | None:
+        """Return a queue of any type, or None if there is none that the user may display."""
+        if name not in self._known:
+            self._known[name] = next(iter(_inquire(self._queue_manager, name)), None)
+        return self._known[name]
+
+
+def _define(name: str, queue: _Queue) -> str:
+    return f"DEFINE QLOCAL('{name}') DEFPSIST(YES) MAXMSGL({queue.max_length})"
+
+
+def _inquire(queue_manager: QueueManager, name: str) -> list[_Queue]:
+    mq, cf = queue_manager.client.CMQC, queue_manager.client.module.CMQCFC
+    attributes = [
+        mq.MQCA_Q_NAME,
+        mq.MQIA_BACKOUT_THRESHOLD,
+        mq.MQCA_BACKOUT_REQ_Q_NAME,
+        mq.MQIA_MAX_MSG_LENGTH,
+        mq.MQIA_INHIBIT_PUT,
+        mq.MQIA_DEFINITION_TYPE,
+        mq.MQIA_USAGE,
+    ]
+    asked = {mq.MQCA_Q_NAME: name.encode("ascii", "replace"), cf.MQIACF_Q_ATTRS: attributes}
+    try:
+        responses = run_command(queue_manager, "MQCMD_INQUIRE_Q", asked)
+    except QueueManagerError as error:
+        if error.reason == MQRC["MQRC_UNKNOWN_OBJECT_NAME"]:
+            return []
+        raise
+    return [_queue(mq, response) for response in responses]
+
+
+def _queue(mq: Any, response: Mapping[int, Any]) -> _Queue:
+    name = _text(response[mq.MQCA_Q_NAME])
+    if response[mq.MQIA_Q_TYPE] != mq.MQQT_LOCAL:
+        return _Queue(name)
+    is_predefined = response[mq.MQIA_DEFINITION_TYPE] == mq.MQQDT_PREDEFINED
+    return _Queue(
+        name,
+        is_local=True,
+        threshold=int(response[mq.MQIA_BACKOUT_THRESHOLD]),
+        backout_queue=_text(response[mq.MQCA_BACKOUT_REQ_Q_NAME]),
+        max_length=int(response[mq.MQIA_MAX_MSG_LENGTH]),
+        is_inhibited=response[mq.MQIA_INHIBIT_PUT] == mq.MQQA_PUT_INHIBITED,
+        is_of_applications=is_predefined and response[mq.MQIA_USAGE] == mq.MQUS_NORMAL,
+    )
+
+
+def _text(value: Any) -> str:
+    return bytes(value).decode("ascii", "replace").rstrip(" \0")
+
+
+# The command.
 
 
 def backout_advice(
