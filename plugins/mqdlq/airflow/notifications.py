@@ -88,9 +88,7 @@ def notify(handler: Handler, alerts: Iterable[Alert], context: Context, run_id: 
             except Exception:  # a notifier of any origin must not fail the run
                 failures += 1
                 log.exception(
-                    "%s could not send the alert %s [MQDLQ-805]",
-                    notification.notifier,
-                    alert.event,
+                    "%s could not send the alert %s [MQDLQ-805]", notification.notifier, alert.event
                 )
         log.info("alert %s: %s", alert.event, alert.title)
         if not failures:

@@ -14,12 +14,7 @@ from mqdlq.controls.evidence import Evidence
 from mqdlq.controls.evidence.checks import inquire_stream_queue
 from mqdlq.controls.limits import Limits
 from mqdlq.controls.limits.control import NO_DEPTH
-from mqdlq.errors import (
-    LedgerUnavailableError,
-    MqDlqError,
-    OlderLedgerError,
-    QueueManagerError,
-)
+from mqdlq.errors import LedgerUnavailableError, MqDlqError, OlderLedgerError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import open_ledger
 from mqdlq.local.environment import quieten_airflow, read_settings

@@ -184,10 +184,7 @@ def write_comparison(snapshot: Sequence[str], old: str, new: str, output: str) -
 
 
 def compare(
-    snapshots: Sequence[Snapshot],
-    old: RulesTable,
-    new: RulesTable,
-    bounds: Bounds | None = None,
+    snapshots: Sequence[Snapshot], old: RulesTable, new: RulesTable, bounds: Bounds | None = None
 ) -> _Cells:
     """Count the pairs of all messages of snapshots in Spark; raise `LakeError`."""
     messages = Messages(

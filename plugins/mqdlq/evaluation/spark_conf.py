@@ -103,10 +103,7 @@ def submit_environment() -> dict[str, str]:
 def submit(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
     """Run `spark-submit` with its output on standard error, and return its exit code."""
     return subprocess.run(  # noqa: S603 (our own command)
-        list(command),
-        env={**environment, **submit_environment()},
-        stdout=2,
-        check=False,
+        list(command), env={**environment, **submit_environment()}, stdout=2, check=False
     ).returncode
 
 

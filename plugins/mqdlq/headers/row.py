@@ -9,18 +9,8 @@ from typing import Final
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import replace_undecodable
-from mqdlq.headers.chain import (
-    MQFMT_DEAD_LETTER_HEADER,
-    STRUC_IDS,
-    describe,
-    require_prefix,
-)
-from mqdlq.headers.records import (
-    DLH_LENGTH,
-    MD_LENGTH,
-    XQH_LENGTH,
-    MessageDescriptor,
-)
+from mqdlq.headers.chain import MQFMT_DEAD_LETTER_HEADER, STRUC_IDS, describe, require_prefix
+from mqdlq.headers.records import DLH_LENGTH, MD_LENGTH, XQH_LENGTH, MessageDescriptor
 from mqdlq.headers.representation import expires_at, parse_gmt
 from mqdlq.structures import MQDLH, MQMD, MQMDE, MQRFH2
 

@@ -269,8 +269,7 @@ def _load(cls: type[SnapshotManifest | PlanDescription], text: str, place: str) 
     version = values.get("schema_version") if isinstance(values, dict) else None
     if version != SCHEMA_VERSION:
         raise LakeError(
-            "MQDLQ-424",
-            f"{place}: expected schema_version {SCHEMA_VERSION}, found {version!r}",
+            "MQDLQ-424", f"{place}: expected schema_version {SCHEMA_VERSION}, found {version!r}"
         )
     expected = {entry.name for entry in fields(cls)}
     missing, unknown = sorted(expected - set(values)), sorted(set(values) - expected)

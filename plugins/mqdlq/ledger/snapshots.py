@@ -33,13 +33,7 @@ from mqdlq.ledger.database import (
     select_records,
 )
 from mqdlq.ledger.messages import book, has_departed, is_at, lots_of, run_number
-from mqdlq.ledger.runs import (
-    IS_FOR_ALL,
-    has_acted,
-    is_beside,
-    is_on_queue,
-    whole_runs_before,
-)
+from mqdlq.ledger.runs import IS_FOR_ALL, has_acted, is_beside, is_on_queue, whole_runs_before
 from mqdlq.model import GIVEN_ACTION, AttemptState, Disposition, MessageClass
 
 _COUNTS: Final = ("messages", "settled", "queues", "first_at", "last_at")

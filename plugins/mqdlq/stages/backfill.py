@@ -154,10 +154,7 @@ def _choose_newest(sources: Sequence[str], wanted: Counter[bytes]) -> list[Count
 
 def _browse_message_keys(run: Run, settings: ConnectionSettings) -> Counter[bytes]:
     """Return how often each message key is on the run's queue now; nothing is removed."""
-    with (
-        connect(settings) as queue_manager,
-        queue_manager.browsing(run.queue) as queue,
-    ):
+    with connect(settings) as queue_manager, queue_manager.browsing(run.queue) as queue:
         cursor = BrowseCursor(queue_manager, queue, run.queue)
         return Counter(
             message_key(one.descriptor, one.total_length, one.prefix) for one in cursor.messages()

@@ -256,9 +256,7 @@ def build_delivery(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool
     return Delivery(target_q, target_q_mgr, front + rest[DLH_LENGTH:])
 
 
-def _select_due_copies(
-    work: RestorationResources,
-) -> tuple[list[CopyState], list[ArchivedCopy]]:
+def _select_due_copies(work: RestorationResources) -> tuple[list[CopyState], list[ArchivedCopy]]:
     """Return the states of copies that the ledger refuses, and the copies to be put, in order."""
     states = work.ledger.restorations.states(work.restoration.restoration_id)
     runs = dict.fromkeys(run_id for run_id, _ in states)

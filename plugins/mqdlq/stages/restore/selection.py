@@ -143,9 +143,7 @@ def decode_copied_header(copy: Copy) -> DeadLetterHeader:
     return DeadLetterHeader.decode(copy.body[offset:], encoding=encoding, ccsid=ccsid)
 
 
-def locate_header(
-    copy: Copy,
-) -> tuple[tuple[RulesHeader2, ChainedHeader] | None, int, int, int]:
+def locate_header(copy: Copy) -> tuple[tuple[RulesHeader2, ChainedHeader] | None, int, int, int]:
     """Return the MQRFH2 before the MQDLH, and the offset, Encoding and CCSID of the MQDLH.
 
     A copy of a message with properties begins with an MQRFH2 that holds them (see `mqi.browse`).

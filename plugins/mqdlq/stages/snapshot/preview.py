@@ -18,12 +18,7 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
-from mqdlq.stages.snapshot.rows import (
-    PropertyMatches,
-    RowBuilder,
-    inquire_lengths,
-    number_messages,
-)
+from mqdlq.stages.snapshot.rows import PropertyMatches, RowBuilder, inquire_lengths, number_messages
 
 _BATCH_SIZE: Final = 4096
 _MAX_SAMPLES: Final = 8
