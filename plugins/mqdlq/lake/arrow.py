@@ -12,7 +12,7 @@ def keep_pandas_out() -> None:
 
     Arrow imports pandas, where it is installed, with the first array it makes, in case that is
     made from one of pandas' own. Afterwards Arrow takes pandas for missing: for processes that are
-    wholly ours, and not for those of Airflow's services.
+    wholly ours, not for those in which Airflow may call a user's notifier.
     """
     if "pandas" in sys.modules:
         return

@@ -46,10 +46,6 @@ def main() -> None:
     from airflow.sdk.definitions._internal import dag_parsing_context  # noqa: PLC0415 (the same)
     from sqlalchemy import event  # noqa: PLC0415 (the same)
 
-    from mqdlq.lake.arrow import keep_pandas_out  # noqa: PLC0415 (the same)
-
-    keep_pandas_out()
-
     options = {key: conf.get("logging", key) for key in PLACE}
     sys.stdout.write(f"{json.dumps(options)}\n")
     turn = wait_for_turn()  # to store the DAGs, which Airflow does before it creates the run
