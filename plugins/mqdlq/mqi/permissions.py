@@ -111,8 +111,8 @@ def find_unreadable(
 def check_channel(queue_manager: QueueManager, channel: str, connections: int) -> tuple[bool, str]:
     """Return whether a channel may allow as many connections of this client, and what it allows.
 
-    The channel's definition is inquired through the command server. Whoever may not inquire it is
-    told what to compare; the client then finds out when it connects.
+    The channel's definition is inquired through the command server. A user who may not
+    inquire it reads what to compare; the client then finds out when it connects.
     """
     fields = queue_manager.client.module.CMQCFC
     attributes = [

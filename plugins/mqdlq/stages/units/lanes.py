@@ -1,4 +1,4 @@
-"""Lanes: moves to several destinations side by side, each lane over a connection of its own.
+"""Lanes: moves to several destinations side by side, each lane over its own connection.
 
 A lane is a thread with a connection, a cursor and an engine of units of work. The thread of the
 pass browses and decides, over the connection that holds the state queue, and hands each move to the
