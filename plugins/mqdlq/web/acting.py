@@ -147,8 +147,9 @@ def start_action(view: HandlerView, pairs: PostedForm) -> Response:
     if not preview.can_start or (preview.needs_reason and not (why.strip() or is_dry_run)):
         return _show(view, selection, asked, preview, given, HTTPStatus.UNPROCESSABLE_ENTITY)
     conf = preview.conf(dry_run=is_dry_run, why=why.strip())
-    answer = _trigger(view, preview.dag_id, dag_run_id, conf)
-    # Airflow has a run with this id already: the form was sent twice.
+    body = {"dag_run_id": dag_run_id, "logical_date": None, "conf": conf}
+    answer = _call(view, "POST", _runs_of(preview.dag_id), body)
+    # A conflict: Airflow has a run with this id already, as the form was sent twice.
     if answer.is_error and answer.status_code != HTTPStatus.CONFLICT:
         return _refused(view, answer, "No run was started.", f"start a run of {preview.dag_id}")
     return RedirectResponse(leads_to, HTTPStatus.SEE_OTHER)
@@ -303,12 +304,6 @@ def answer_approval(view: HandlerView, run_id: str, pairs: PostedForm) -> Respon
 # access, its validation and its log of actions apply as for any other call.
 
 _CREDENTIALS: Final = ("authorization", "cookie")
-
-
-def _trigger(view: View, dag_id: str, dag_run_id: str, conf: Mapping[str, Any]) -> httpx.Response:
-    """Start a DAG run under an id; a second call with the same id starts nothing."""
-    body = {"dag_run_id": dag_run_id, "logical_date": None, "conf": dict(conf)}
-    return _call(view, "POST", _runs_of(dag_id), body)
 
 
 def find_dag_run(view: View, among: Iterable[str]) -> str:
