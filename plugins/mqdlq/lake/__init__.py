@@ -18,6 +18,7 @@ from mqdlq.lake.snapshots import (
     Snapshot,
     SnapshotWriter,
     count_keys,
+    count_settled,
     expiring_keys,
     find_snapshot,
     finished_snapshots,

@@ -226,6 +226,17 @@ def settled_rows(directory: str, columns: Sequence[str] | None = None) -> Iterat
     yield from read_batches(Snapshot.at(directory).settled, columns)
 
 
+_ENDING: Final = ["rule", "action", "target_q", "target_q_mgr", "outcome"]
+
+
+def count_settled(directory: str) -> list[dict[str, Any]]:
+    """Count the compact rows of a finished snapshot by how their messages ended, in `count_all`."""
+    schema = pa.schema([SETTLED.field(name) for name in _ENDING])
+    rows = pa.Table.from_batches(settled_rows(directory, _ENDING), schema)
+    found: list[dict[str, Any]] = rows.group_by(_ENDING).aggregate([([], "count_all")]).to_pylist()
+    return found
+
+
 def settled_places(
     location: str, keys: Collection[bytes] | pa.ChunkedArray
 ) -> dict[bytes, set[int]]:

@@ -6,9 +6,10 @@ where a table declared here differs from the one that the revisions make.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 import sqlalchemy as sa
 
@@ -310,6 +311,12 @@ class Ending(Decision):
     """How a message ended, or was left on the queue: its outcome, and what decided it."""
 
     outcome: Outcome
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """Return what a compact row of a snapshot says of its message."""
+        decided = row["rule"], row["action"], row["target_q"], row["target_q_mgr"]
+        return cls(*decided, Outcome(row["outcome"]))
 
 
 messages = table(

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
-
-import pyarrow as pa
 
 from mqdlq import lake
 from mqdlq.causes import generalize
@@ -131,17 +129,11 @@ def written_rules(text: str) -> dict[int, WrittenRule]:
 
 
 def _settled_before(snapshot: TakenSnapshot) -> Mapping[Ending, int]:
-    how = [one.name for one in fields(Ending)]
     try:
-        batches = list(lake.settled_rows(snapshot.location, how))
+        rows = lake.count_settled(snapshot.location)
     except (LakeError, OSError):
         return {}
-    rows = pa.Table.from_batches(batches).group_by(how).aggregate([([], "count_all")])
-    found = {}
-    for row in rows.to_pylist():
-        number = row.pop("count_all")
-        found[Ending(**row | {"outcome": Outcome(row["outcome"])})] = number
-    return found
+    return {Ending.of_row(row): row["count_all"] for row in rows}
 
 
 def _plan(

@@ -384,7 +384,7 @@ def _settled(
             yield from batch.to_pylist()
 
     for row in _readable(_SETTLED_UNREADABLE, compact):
-        left[row["browse_seq"]] = kinds.setdefault(_ending(row), len(kinds))
+        left[row["browse_seq"]] = kinds.setdefault(Ending.of_row(row), len(kinds))
     by_number = list(kinds)
     rows = partial(lake.full_rows_of_settled, location, ROW_COLUMNS)
     for row in _readable(_SETTLED_UNREADABLE, rows):
@@ -396,11 +396,6 @@ def _settled(
             fact = _settled_fact(by_number[left[browse_seq]], row, taken_at)
             message = _message(sources, browse_seq, row, fact, is_settled=True)
             yield replace(message, was_left_before=True)
-
-
-def _ending(compact: Mapping[str, Any]) -> Ending:
-    how = {name: compact[name] for name in _HOW}
-    return Ending(**how | {"outcome": Outcome(compact["outcome"])})
 
 
 def _settled_fact(how: Ending, row: Mapping[str, Any], taken_at: datetime) -> OutcomeFact:
@@ -517,7 +512,10 @@ class MessageList:
             if listed is not None:
                 fact = listed.outcome
             elif "settled" in row and self._taken_at is not None:
-                fact, is_left = _settled_fact(_ending(row["settled"]), row, self._taken_at), True
+                fact, is_left = (
+                    _settled_fact(Ending.of_row(row["settled"]), row, self._taken_at),
+                    True,
+                )
             yield Message(
                 **facts_of({**row, "browse_seq": place, "message_key": key}),
                 sources=self._sources,

@@ -15,13 +15,12 @@ from typing import Any, Final
 from mqdlq.controls.repair import GUARD
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
-from mqdlq.lake import PlanDescription, find_plan, plan_directory, read_columns
+from mqdlq.lake import PlanDescription, count_settled, find_plan, plan_directory, read_columns
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Approval, AuditEvent, Run
 from mqdlq.model import Action, AuditKind, Outcome
 from mqdlq.resources import Execution
 from mqdlq.stages.execute import accept_plan
-from mqdlq.stages.execute.settlement import UntouchedMessages
 from mqdlq.stages.run_options import WITHOUT_PERSON
 from mqdlq.words import count, name_causes, plan_in_words
 
@@ -195,8 +194,8 @@ def _describe_coverage(run: Run, plan: PlanDescription, ledger: Ledger) -> str:
     settled: Counter[Outcome] = Counter()
     others = snapshot.messages - plan.messages if run.named and snapshot else 0
     if snapshot is not None and not run.named:
-        for how, number in UntouchedMessages(snapshot.location).count_settled().items():
-            settled[how.outcome] += number
+        for row in count_settled(snapshot.location):
+            settled[Outcome(row["outcome"])] += row["count_all"]
     return plan_in_words(plan.dispositions, settled, others)
 
 

@@ -18,7 +18,7 @@ from mqdlq.controls.repair.changes import describe_changes
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkItem
 from mqdlq.errors import AccountError, ExecutionError
-from mqdlq.lake import read_manifest, settled_rows, snapshot_rows
+from mqdlq.lake import count_settled, read_manifest, settled_rows, snapshot_rows
 from mqdlq.lake.schema import SETTLED
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import in_parts
@@ -204,7 +204,7 @@ class _Settlement:
         booked = self._ledger.outcomes.of_run(self._run.run_id) if self._missing else {}
         counts, vanished = self._untouched.count_settled(), []
         for message_id, row in self._missing:
-            ending = _read_ending(row)
+            ending = Ending.of_row(row)
             counts[ending] -= 1
             if message_id not in booked:
                 explained = self._explain_vanished_message(message_id, row["expires_at"])
@@ -405,6 +405,7 @@ class UntouchedMessages:
     """
 
     def __init__(self, location: str, named: Collection[bytes] = ()) -> None:
+        self._location = location
         self._rows: pa.Table | None = None  # None for messages that a run does not name
         if named:
             keys = (key for key in read_all_keys(location) if key not in named)
@@ -434,9 +435,8 @@ class UntouchedMessages:
     def count_settled(self) -> Counter[Ending]:
         if self._rows is None:
             return Counter({Ending(0, "", "", "", Outcome.NOT_SELECTED): len(self._keys)})
-        names = ["outcome", "rule", "action", "target_q", "target_q_mgr"]
-        counted = self._rows.select(names).group_by(names).aggregate([([], "count_all")])
-        return Counter({_read_ending(row): row["count_all"] for row in counted.to_pylist()})
+        rows = count_settled(self._location)
+        return Counter({Ending.of_row(row): row["count_all"] for row in rows})
 
     def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[int, dict[str, Any]]]:
         """Return the settled messages that the last browse did not meet: their ids and rows."""
@@ -484,9 +484,3 @@ def read_all_keys(location: str) -> Iterator[bytes]:
     yield from read_message_keys(location)
     for batch in settled_rows(location, ["message_key"]):
         yield from batch.column("message_key").to_pylist()
-
-
-def _read_ending(row: Mapping[str, Any]) -> Ending:
-    return Ending(
-        row["rule"], row["action"], row["target_q"], row["target_q_mgr"], Outcome(row["outcome"])
-    )

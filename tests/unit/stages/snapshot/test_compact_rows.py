@@ -255,8 +255,9 @@ def test_a_settled_message_that_is_taken_meanwhile_is_recorded_separately(world:
 @pytest.mark.parametrize(
     "table",
     [
-        "outcomes",
-        "run_messages",
+        "outcome_lots",
+        "outcome_messages",
+        "listed_messages",
         "settled_outcomes",
         "settled_lots",
         "settled_messages",
