@@ -31,7 +31,7 @@ from benchmarks.pages.stopwatch import Stopwatch
 from mqdlq.lake import SnapshotWriter
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.database import add
+from mqdlq.ledger.database import add, in_turn
 from mqdlq.ledger.messages import OutcomeLot, book, run_number
 from mqdlq.ledger.tables import Ending, TakenSnapshot, listed_messages, messages
 from mqdlq.model import Disposition, Outcome
@@ -200,7 +200,7 @@ def _list(ledger: Ledger, run_id: str, batch: pa.RecordBatch, place: tuple[str, 
     identity = {"queue_manager": place[0], "queue": place[1], "occurrence": 0, "residence": 0}
     lot = OutcomeLot(Ending(0, "", "", "", Outcome.UNMATCHED), Why.NO_RULE_MATCHES(), NOON, ids)
     pairs = zip(ids, keys, strict=True)
-    with ledger.engine.begin() as connection:
+    with in_turn(ledger.engine) as connection:
         rows: Iterator[dict[str, Any]] = (
             {**identity, "message_id": one, "message_key": key} for one, key in pairs
         )
