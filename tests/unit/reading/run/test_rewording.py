@@ -9,7 +9,7 @@ import pytest
 
 from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome
-from mqdlq.reading.cause_profiles import profile_causes
+from mqdlq.reading.cause_profiles import CauseProfile, SnapshotProfile, profile_causes
 from mqdlq.reading.report.building import read_report, summarize_run
 from mqdlq.reading.report.json_report import render_json
 from mqdlq.reasons import Why
@@ -78,8 +78,18 @@ def numbers(run_id: str, ledger: Ledger, lake_root: str) -> list[Any]:
         ledger.run_messages.counts(run_id),
         ledger.outcomes.counts(run_id),
         ledger.outcomes.count_without_archive_copy(run_id),
-        profile_causes(run, taken, WRITTEN_AT, ledger=ledger) if taken else None,
+        profiles_of(profile_causes(run, taken, WRITTEN_AT, ledger=ledger)) if taken else None,
     ]
+
+
+def profiles_of(found: SnapshotProfile) -> list[Any]:
+    """Return all that profiles of causes say: they count when asked, and do not compare."""
+    names = [name for name in dir(CauseProfile) if not name.startswith("_")]
+    said = {
+        cause_id: {name: getattr(one, name) for name in [*names, "cause", "gone", "messages"]}
+        for cause_id, one in found.causes.items()
+    }
+    return [said, found.read, found.messages, found.since, found.gone]
 
 
 def without_words(found: Any) -> Any:
