@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -266,7 +266,7 @@ CAUSE_COLUMNS: Final = ("class", "dlh_reason", "dlh_dest_q_name", "dlh_dest_q_mg
 """The columns of a snapshot that `cause_of_row` reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cause:
     """Why messages are dead letters: a reason code and a destination, or a class of messages.
 
@@ -280,7 +280,7 @@ class Cause:
     dest_q_name: str | None
     dest_q_mgr_name: str = ""
 
-    @property
+    @cached_property
     def cause_id(self) -> str:
         """The first 12 hexadecimal digits of a SHA-256; "" if the destination is not one."""
         if self.dest_q_name is None:

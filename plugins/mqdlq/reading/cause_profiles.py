@@ -5,19 +5,20 @@ The messages are read once, without Spark, and at most `MOST_MESSAGES` of them.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
-from itertools import islice
+from functools import cached_property, partial
+from itertools import islice, pairwise
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from mqdlq import lake
-from mqdlq.causes import CAUSE_COLUMNS, COLUMNS, MOST_NAMES, Cause, cause_of_row
+from mqdlq.causes import CAUSE_COLUMNS, COLUMNS, Cause, cause_of_row, find_cause
 from mqdlq.evaluation.decisions import Decisions, columns_needed, distinct
 from mqdlq.evaluation.value_masks import Numbers, encoded
 from mqdlq.lake.row_search import is_one_of, search_rows
@@ -26,7 +27,13 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
 from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Outcome, Trait
-from mqdlq.reading.run_messages import ROW_COLUMNS, MessageFacts, facts_of
+from mqdlq.reading.run_messages import (
+    ROW_COLUMNS,
+    MessageFacts,
+    browse_seqs_of,
+    facts_of,
+    number_endings,
+)
 from mqdlq.rules import RulesTable, check
 
 MOST_MESSAGES: Final = 50_000
@@ -48,70 +55,67 @@ _Ending = tuple[Outcome | None, int, bool]
 class _Rows:
     """Messages in columns, those of a cause next to each other, in the order of the snapshot.
 
-    `places` has the rows of `table` in this order. The others are in it: of a column, its values
-    and the number of each message's value; the first rule; and the number of its ending.
+    `places` has the rows of `table` in this order. `columns` are in it: the values of each, and the
+    number of each message's value.
     """
 
     table: pa.Table
     places: Numbers
-    names: Mapping[str, tuple[Sequence[str], Numbers]]
-    first_rules: Numbers
-    endings: tuple[Sequence[_Ending], Numbers]
+    columns: Mapping[str, tuple[Sequence[Any], Numbers]]
     now: datetime
 
+    def count(self, column: str, own: slice | Numbers) -> Counter[Any]:
+        """Count the values in some rows of a column, in the order in which they have them."""
+        values, numbers = self.columns[column]
+        which, first, counts = np.unique(numbers[own], return_index=True, return_counts=True)
+        found: Counter[Any] = Counter()
+        for at in np.argsort(first).tolist():
+            found[values[which[at]]] += int(counts[at])
+        return found
 
+
+@dataclass(eq=False)
 class CauseProfile:
     """The messages of one cause in a snapshot that are still on the queue, as far as known.
 
-    `gone` counts by run the messages that later runs moved, or found gone; they are in no other
-    number. All else is counted when it is asked for: a snapshot has thousands of causes, and a page
-    shows a few.
+    They are the rows of `rows` in the range `own`. `gone` counts by run the messages that later
+    runs moved, or found gone; they are in no other number. All else is counted when it is asked
+    for: a snapshot has thousands of causes, and a page shows a few.
     """
 
-    def __init__(
-        self,
-        cause: Cause,
-        rows: _Rows | None = None,
-        own: slice = slice(0, 0),
-        gone: Counter[str] | None = None,
-    ) -> None:
-        self.cause, self._rows, self._own = cause, rows, own
-        self.gone: Counter[str] = Counter() if gone is None else gone
-        self.messages: int = own.stop - own.start
+    cause: Cause
+    rows: _Rows | None = None
+    own: tuple[int, int] = (0, 0)
+    gone: Counter[str] = field(default_factory=Counter)
 
-    def _names(self, column: str) -> Counter[str]:
-        """Count the names in a column, at most `MOST_NAMES` different ones."""
-        found: Counter[str] = Counter()
-        if self._rows is not None:
-            values, numbers = self._rows.names[column]
-            for number in numbers[self._own].tolist():
-                if (name := values[number]) in found or len(found) < MOST_NAMES:
-                    found[name] += 1
-        return found
+    @property
+    def messages(self) -> int:
+        return self.own[1] - self.own[0]
+
+    def _counted(self, column: str) -> Counter[Any]:
+        return Counter() if self.rows is None else self.rows.count(column, slice(*self.own))
 
     @cached_property
     def applications(self) -> Counter[str]:
-        return self._names("put_appl_name")
+        return self._counted("put_appl_name")
 
     @cached_property
     def destinations(self) -> Counter[str]:
-        return self._names("dlh_dest_q_name")
+        return self._counted("dlh_dest_q_name")
 
     @cached_property
     def users(self) -> Counter[str]:
-        return self._names("user_identifier")
+        return self._counted("user_identifier")
 
     @cached_property
     def formats(self) -> Counter[str]:
         # Without an MQDLH, the format of the data is that of the MQMD.
-        return self._names("dlh_format" if self.cause.is_of_dead_letters else "format")
+        return self._counted("dlh_format" if self.cause.is_of_dead_letters else "format")
 
     @cached_property
     def handled_by(self) -> Counter[int]:
         """The messages by the ordinal of the first rule that matches, `NO_RULE` for none."""
-        return (
-            Counter() if self._rows is None else Counter(self._rows.first_rules[self._own].tolist())
-        )
+        return self._counted("first_rule")
 
     @property
     def unmatched(self) -> int:
@@ -119,10 +123,7 @@ class CauseProfile:
 
     @cached_property
     def _endings(self) -> Counter[_Ending]:
-        if self._rows is None:
-            return Counter()
-        known, numbers = self._rows.endings
-        return Counter(known[number] for number in numbers[self._own].tolist())
+        return self._counted("ending")
 
     @cached_property
     def endings(self) -> Counter[tuple[int, Outcome | None]]:
@@ -152,10 +153,10 @@ class CauseProfile:
         )
 
     def _of_rows(self, *columns: str, at_most: int | None = None) -> list[dict[str, Any]]:
-        if self._rows is None:
+        if self.rows is None:
             return []
-        places = pa.array(self._rows.places[self._own][:at_most])
-        found: list[dict[str, Any]] = self._rows.table.select(columns).take(places).to_pylist()
+        places = pa.array(self.rows.places[slice(*self.own)][:at_most])
+        found: list[dict[str, Any]] = self.rows.table.select(columns).take(places).to_pylist()
         return found
 
     @cached_property
@@ -167,8 +168,8 @@ class CauseProfile:
         `never` do not.
         """
         found: Counter[str] = Counter()
-        if self._rows is not None:
-            now = self._rows.now
+        if self.rows is not None:
+            now = self.rows.now
             ends = {"hour": now + timedelta(hours=1), "day": now + timedelta(days=1)}
             ends["night"] = end_of_night(now)
             for row in self._of_rows("expires_at"):
@@ -194,14 +195,25 @@ class CauseProfile:
     def samples(self) -> list[tuple[MessageFacts, Outcome | None]]:
         """The first messages, each with its outcome."""
         rows = self._of_rows(*ROW_COLUMNS, at_most=SAMPLES)
-        if self._rows is None:
+        if self.rows is None:
             return []
-        known, numbers = self._rows.endings
-        ends = numbers[self._own].tolist()
+        known, numbers = self.rows.columns["ending"]
+        ends = numbers[slice(*self.own)].tolist()
         return [
             (MessageFacts(**facts_of(row)), known[number][0])
             for row, number in zip(rows, ends, strict=False)
         ]
+
+
+def count_applications(profiles: Iterable[CauseProfile]) -> Counter[str]:
+    """Count the applications of several causes of a snapshot, in their order."""
+    held = [one for one in profiles if one.messages]
+    if not held or (rows := held[0].rows) is None:
+        return Counter()
+    starts, ends = np.array([one.own for one in held]).T
+    many = ends - starts
+    before = np.cumsum(many) - many  # how many rows there are of the causes before each
+    return rows.count("put_appl_name", np.arange(many.sum()) + np.repeat(starts - before, many))
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +255,7 @@ def profile_causes(
     )
     columns = sorted({*ROW_COLUMNS, *(columns_needed(table) if table else ())})
     rows = _read_rows(taken.location, columns, most)
-    endings, ended = _endings(run, taken, rows, ledger, most)
+    endings, ended = _endings(run, taken, rows, ledger)
     causes, of_cause = _causes_of(rows)
     gone: dict[str, Counter[str]] = defaultdict(Counter)
     stays = np.ones(len(rows), bool)
@@ -268,19 +280,17 @@ def profile_causes(
     order = np.argsort(of_cause, kind="stable")
     order = order[stays[order]]
     starts = np.searchsorted(of_cause[order], np.arange(len(causes) + 1)).tolist()
-    held = _Rows(
-        rows.select(ROW_COLUMNS),
-        order,
-        {name: _numbered(rows.column(name), order) for name in _NAMES},
-        _first_rules(table, rows, nul_as_blank=run.nul_as_blank)[order],
-        (endings, ended[order]),
-        now,
-    )
+    columns: dict[str, tuple[Sequence[Any], Numbers]] = {
+        "first_rule": _first_rules(table, rows, nul_as_blank=run.nul_as_blank),
+        "ending": (endings, ended),
+        **{name: _numbered(rows.column(name)) for name in _NAMES},
+    }
+    in_order = {name: (values, numbers[order]) for name, (values, numbers) in columns.items()}
+    held = _Rows(rows.select(ROW_COLUMNS), order, in_order, now)
+    nothing = Counter[str]()
     profiles = {
-        cause.cause_id: CauseProfile(
-            cause, held, slice(*starts[number : number + 2]), gone.get(cause.cause_id)
-        )
-        for number, cause in enumerate(causes)
+        (cause_id := cause.cause_id): CauseProfile(cause, held, own, gone.get(cause_id, nothing))
+        for cause, own in zip(causes, pairwise(starts), strict=True)
     }
     return SnapshotProfile(
         profiles, len(rows), taken.messages, since, sum(gone.values(), Counter())
@@ -316,37 +326,44 @@ def _read_rows(location: str, columns: Sequence[str], most: int) -> pa.RecordBat
 
 
 def _causes_of(rows: pa.RecordBatch) -> tuple[list[Cause], Numbers]:
-    """Return the causes of rows, and the number of each row's cause."""
-    kinds = [encoded(rows.column(name)) for name in CAUSE_COLUMNS]
-    which, some = distinct(len(rows), kinds)
+    """Return the causes of rows in the order of their first rows, and the number of each row's."""
+    which, some = distinct(len(rows), [encoded(rows.column(name)) for name in CAUSE_COLUMNS])
+    first = np.empty(len(some), np.int64)
+    first[which[::-1]] = np.arange(len(rows))[::-1]  # the last one set stays
+    order = np.argsort(first)
+    examples = rows.select(CAUSE_COLUMNS).take(pa.array(first[order]))
+    columns = [column.to_pylist() for column in examples.columns]
     known: dict[Cause, int] = {}
     numbers = np.empty(len(some), np.int64)
-    examples = rows.select(CAUSE_COLUMNS).take(pa.array(some)).to_pylist()
-    first = np.full(len(some), len(rows))
-    np.minimum.at(first, which, np.arange(len(rows)))
-    for at in np.argsort(first).tolist():
-        numbers[at] = known.setdefault(cause_of_row(examples[at]), len(known))
+    numbers[order] = [
+        known.setdefault(find_cause(cls, reason or 0, name or "", manager or ""), len(known))
+        for cls, reason, name, manager in zip(*columns, strict=True)
+    ]
     return [*known], numbers[which]
 
 
-def _numbered(column: pa.Array, order: Numbers) -> tuple[Sequence[str], Numbers]:
+def _numbered(column: pa.Array) -> tuple[Sequence[str], Numbers]:
     values, numbers = encoded(column)
-    return [value or "" for value in values.to_pylist()], numbers[order]
+    return [value or "" for value in values.to_pylist()], numbers
 
 
-def _first_rules(table: RulesTable | None, rows: pa.RecordBatch, *, nul_as_blank: bool) -> Numbers:
-    """Return the ordinal of the first rule that matches each row; equal rows are matched once."""
+def _first_rules(
+    table: RulesTable | None, rows: pa.RecordBatch, *, nul_as_blank: bool
+) -> tuple[Sequence[int], Numbers]:
+    """Return ordinals of rules, and the number of that of the first rule that matches each row.
+
+    Equal rows are matched once.
+    """
     if table is None:
-        return np.full(len(rows), NO_RULE)
+        return [NO_RULE], np.zeros(len(rows), np.int64)
     decisions = Decisions(table, nul_as_blank=nul_as_blank)
     numbers = decisions.numbers(rows)
     steps = map(decisions.treatments.steps, range(len(decisions.treatments)))
-    firsts = np.array([one[0].rule if one else NO_RULE for one in steps])
-    return firsts[numbers]
+    return [one[0].rule if one else NO_RULE for one in steps], numbers
 
 
 def _endings(
-    run: Run, taken: TakenSnapshot, rows: pa.RecordBatch, ledger: Ledger, most: int
+    run: Run, taken: TakenSnapshot, rows: pa.RecordBatch, ledger: Ledger
 ) -> tuple[list[_Ending], Numbers]:
     """Return how messages ended, and the number of that for each row.
 
@@ -355,20 +372,15 @@ def _endings(
     endings: list[_Ending] = [(None, NO_RULE, False)]
     wanted = rows.column("browse_seq").to_numpy()
     found = np.zeros(len(wanted), np.int64)
-    places, kinds = [], dict[_Ending, int]()
+    settled: defaultdict[_Ending, array[int]] = defaultdict(partial(array, "q"))
     for batch in lake.settled_rows(taken.location, ("browse_seq", "outcome", "rule")):
         for row in batch.to_pylist():
-            end = Outcome(row["outcome"]), row["rule"], False
-            places.append((row["browse_seq"], kinds.setdefault(end, len(kinds))))
-    booked = ledger.run_messages.endings(run.run_id, at_most=most)
+            settled[Outcome(row["outcome"]), row["rule"], False].append(row["browse_seq"])
+    booked = ledger.run_messages.endings(run.run_id, up_to=int(wanted.max(initial=0)))
     facts = [(fact.outcome, fact.rule, fact.is_only_dry_run) for fact in booked.facts]
-    settled = np.array(places, np.int64).reshape(-1, 2)
-    for seqs, numbers, ends in (
-        (settled[:, 0], settled[:, 1], [*kinds]),
-        (np.array(booked.browse_seqs, np.int64), np.array(booked.numbers), facts),
-    ):
-        at = np.searchsorted(seqs, wanted)
-        is_known = np.append(seqs, -1)[at] == wanted
-        found[is_known] = numbers[at[is_known]] + len(endings)
+    of_settled = [np.array(browse_seqs) for browse_seqs in settled.values()]
+    for known, ends in ((of_settled, [*settled]), (browse_seqs_of(booked), facts)):
+        of_rows = number_endings(known)(wanted)
+        found[of_rows >= 0] = of_rows[of_rows >= 0] + len(endings)
         endings += ends
     return endings, found

@@ -17,7 +17,6 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +24,7 @@ from mqdlq import lake
 from mqdlq.causes import find_cause
 from mqdlq.constants import reason_text
 from mqdlq.errors import LakeError
+from mqdlq.evaluation.value_masks import Numbers
 from mqdlq.lake.row_search import is_one_of, is_within, places_of_rows, search_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader, Listed
@@ -279,7 +279,7 @@ class UnreadableError(LakeError):
         self.is_of_settled = what == _SETTLED_UNREADABLE
 
 
-TakeHandled = Callable[[pa.RecordBatch, npt.NDArray[np.int32]], None]
+TakeHandled = Callable[[pa.RecordBatch, Numbers], None]
 """Takes rows of a snapshot, each with the number of its ending; -1 if the run did not handle it."""
 
 _Vanished = dict[int, tuple[OutcomeFact | None, tuple[Attempt, ...]]]
@@ -339,21 +339,39 @@ def _own_rows(
     location: str, handled: Endings | None, take: TakeHandled | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the full rows of a snapshot, without those of messages that a run handled."""
-    places = np.array(handled.browse_seqs if handled else (), np.int64)
-    numbers = np.array([*(handled.numbers if handled else ()), -1], np.int32)
+    numbers_of = number_endings(browse_seqs_of(handled)) if handled else None
     before = -1
     for batch in lake.snapshot_batches(location, ROW_COLUMNS):
         found, others = batch.column("browse_seq").to_numpy(), batch
-        if handled and take is not None and len(found):
+        if numbers_of is not None and take is not None and len(found):
             follows = np.diff(found, prepend=before) > 0
             if not follows.all():
                 wrong = int(np.argmin(follows))
                 raise _out_of_order(int(found[wrong]), int(found[wrong - 1]) if wrong else before)
-            before, at = int(found[-1]), np.searchsorted(places, found)
-            is_handled = np.append(places, -1)[at] == found
-            take(batch, np.where(is_handled, numbers[at], np.int32(-1)))
-            others = batch.filter(pa.array(~is_handled))
+            before, numbers = int(found[-1]), numbers_of(found)
+            take(batch, numbers)
+            others = batch.filter(pa.array(numbers < 0))
         yield from others.to_pylist()
+
+
+def browse_seqs_of(endings: Endings) -> list[Numbers]:
+    return [np.fromstring(text, np.int64, sep=",") for text in endings.browse_seqs]
+
+
+def number_endings(browse_seqs: Sequence[Numbers]) -> Callable[[Numbers], Numbers]:
+    """Return a function that gives for each browse_seq the number of its ending, or -1."""
+    known = np.concatenate([*browse_seqs, np.empty(0, np.int64)])
+    order = np.argsort(known)
+    # A place after the last one stands for every browse_seq that is not there.
+    known = np.append(known[order], -1)
+    many = np.array([len(some) for some in browse_seqs], np.int64)
+    numbers = np.append(np.repeat(np.arange(len(many)), many)[order], -1)
+
+    def numbers_of(wanted: Numbers) -> Numbers:
+        at = np.searchsorted(known[:-1], wanted)
+        return np.where(known[at] == wanted, numbers[at], -1)
+
+    return numbers_of
 
 
 def _message(

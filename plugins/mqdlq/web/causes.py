@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -26,6 +25,7 @@ from mqdlq.reading.cause_profiles import (
     NO_RULE,
     CauseProfile,
     SnapshotProfile,
+    count_applications,
     end_of_night,
     profile_causes,
 )
@@ -154,11 +154,13 @@ _SPOKEN: Final = 8
 class CauseRow:
     """A cause in the list; `share` is that of its messages in all of the queue.
 
-    `runs` are the compared runs of the queue. `profile` describes the messages of the newest
-    snapshot that the page has read, which may be fewer.
+    `messages` are those in the newest snapshot, less the ones that departed since. `runs` are the
+    compared runs of the queue. `profile` describes the messages of the newest snapshot that the
+    page has read, which may be fewer.
     """
 
     history: CauseHistory
+    messages: int
     share: float
     runs: CausesOverTime
     profile: CauseProfile
@@ -171,11 +173,6 @@ class CauseRow:
     @property
     def cause(self) -> Cause:
         return self.history.cause
-
-    @property
-    def messages(self) -> int:
-        """The number of messages in the newest snapshot, less the ones that departed since."""
-        return _left_of(self.history, self.profile)
 
     @property
     def handling(self) -> list[tuple[int, int]]:
@@ -198,10 +195,11 @@ def read_rows(state: QueueState, ledger: Ledger) -> Iterator[CauseRow]:
         (one, known.get(one.cause.cause_id) or CauseProfile(one.cause))
         for one in _with_found_causes(over_time, state)
     ]
-    total = sum(_left_of(*pair) for pair in found)
-    for history, profile in found:
-        share = _left_of(history, profile) / total if total else 0.0
-        yield CauseRow(history, share, over_time, profile)
+    left = [max(one.messages - sum(profile.gone.values()), 0) for one, profile in found]
+    total = sum(left)
+    for (history, profile), messages in zip(found, left, strict=True):
+        share = messages / total if total else 0.0
+        yield CauseRow(history, messages, share, over_time, profile)
 
 
 def find_row(cause_id: str, state: QueueState, ledger: Ledger) -> CauseRow:
@@ -214,10 +212,6 @@ def find_row(cause_id: str, state: QueueState, ledger: Ledger) -> CauseRow:
         f"no run met the cause {cause_id[:60]!r} on {state.run.queue} @ {state.run.queue_manager};"
         " choose one from the list of causes",
     )
-
-
-def _left_of(history: CauseHistory, profile: CauseProfile) -> int:
-    return max(history.messages - profile.gone.total(), 0)
 
 
 def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator[CauseHistory]:
@@ -279,16 +273,14 @@ class CauseFilters(Period):
 
     def has(self, row: CauseRow) -> bool:
         cause, profile, history = row.cause, row.profile, row.history
-
-        def queues() -> tuple[str, ...]:
-            return cause.dest_q_name or "", *profile.destinations
-
+        # What is counted, or looked up, is so for a filter that asks for it only.
+        names = (cause.dest_q_name or "", *profile.destinations) if self.dest_q_name else ()
         return (
-            self.kind in ("", cause.kind.value)
+            (not self.kind or self.kind == cause.kind.value)
             and self.reason in (None, cause.reason)
-            and (not self.dest_q_name or _has(queues(), self.dest_q_name))
-            and _has([cause.dest_q_mgr_name], self.dest_q_mgr_name)
-            and (not self.application or _has(profile.applications, self.application))
+            and _has(names, self.dest_q_name)
+            and _has((cause.dest_q_mgr_name,), self.dest_q_mgr_name)
+            and _has(profile.applications if self.application else (), self.application)
             and not (self.since and history.last_seen < self.since)
             and not (self.until and history.first_seen >= self.until)
             and (self.only != "new" or history.state is CauseState.NEW)
@@ -302,9 +294,10 @@ def _has(names: Iterable[str], pattern: str) -> bool:
 
 def _ordered(rows: Iterable[CauseRow], sort: str) -> list[CauseRow]:
     def place(row: CauseRow) -> tuple[float, str]:
+        if sort not in ("newest", "oldest"):
+            return -row.messages, row.cause.cause_id
         first_seen = row.history.first_seen.timestamp()
-        keys = {"newest": -first_seen, "oldest": first_seen}
-        return keys.get(sort, -row.messages), row.cause.cause_id
+        return first_seen if sort == "oldest" else -first_seen, row.cause.cause_id
 
     return sorted(rows, key=place)
 
@@ -320,9 +313,7 @@ def causes(view: HandlerView) -> HTMLResponse:
     chosen = _ordered(filter(filters.has, known), filters.sort)
     pages = rendering.pages_of(len(chosen), ON_A_PAGE)
     page = min(filters.page, pages)
-    applications: Counter[str] = Counter()
-    for row in chosen:
-        applications.update(row.profile.applications)
+    applications = count_applications(row.profile for row in chosen)
     return view.render(
         "causes/list.html",
         filters=filters,

@@ -77,14 +77,14 @@ class RunCounts:
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """How messages of a run ended: their browse_seqs in order, and for each one of the `facts`.
+    """How messages of a run ended, and for each fact their browse_seqs in any order.
 
-    `numbers` are positions in them. A fact is of many messages, and has no message's id.
+    These are numbers with commas, as the database joins them: with a row for each of 50,000
+    messages, most of the time of a page would go into rows. A fact has no message's id.
     """
 
-    browse_seqs: array[int]
-    numbers: array[int]
     facts: Sequence[t.OutcomeFact]
+    browse_seqs: Sequence[str]
 
 
 HANDLED: Final = Outcome.having(Trait.SUCCEEDED)
@@ -115,27 +115,22 @@ class RunMessages(Repository):
         return RunCounts(booked, dry, known, planned, max(moments, default=None))
 
     def endings(
-        self, run_id: str, outcomes: Collection[Outcome] = (), at_most: int | None = None
+        self, run_id: str, outcomes: Collection[Outcome] = (), up_to: int | None = None
     ) -> Endings:
-        """Return how the first messages of a run ended, by default of all with any outcome."""
-        places, numbers = array("q"), array("i")
-        known: dict[int, int] = {}
-        lot = t.outcome_lots.c
-        is_meant = lot.outcome.in_(sorted(outcomes)) if outcomes else lot.outcome.is_not(None)
-        query = LISTED.with_only_columns(t.listed_messages.c.browse_seq, lot.lot_id)
-        query = query.where(t.runs.c.run_id == run_id, is_meant).limit(at_most)
-        with self._stream(query) as rows:
-            for part in rows.partitions():
-                found, lots = zip(*part, strict=True)
-                places.extend(found)
-                numbers.extend([known.setdefault(one, len(known)) for one in lots])
-        names = [name for name in t.OutcomeFact.__match_args__ if name != "message_id"]
-        of_lot = {
-            row.lot_id: t.OutcomeFact(**{name: getattr(row, name) for name in names}, message_id=0)
-            for row in self._among(sa.select(t.outcome_lots), lot.lot_id, known)
-        }
-        facts = [of_lot[one] for one in known]
-        return Endings(places, numbers, facts)
+        """Return how messages of a run ended, up to a browse_seq; by default with any outcome."""
+        lot, booked, own = t.outcome_lots, t.outcome_messages, t.listed_messages
+        is_listed = (own.c.run_no == booked.c.run_no) & (own.c.message_id == booked.c.message_id)
+        joined = sa.func.aggregate_strings(sa.cast(own.c.browse_seq, sa.String), ",")
+        its_messages = sa.select(joined).join_from(booked, own, is_listed)
+        its_messages = its_messages.where(booked.c.lot_id == lot.c.lot_id)
+        if up_to is not None:
+            its_messages = its_messages.where(own.c.browse_seq <= up_to)
+        fact = (*columns_of(lot, t.Ending), sa.literal(0), *lot.c["why", "at"])
+        query = sa.select(its_messages.scalar_subquery(), *fact).where(is_of_run(lot, run_id))
+        if outcomes:
+            query = query.where(lot.c.outcome.in_(sorted(outcomes)))
+        found = [row for row in self._rows(query) if row[0]]
+        return Endings([t.OutcomeFact(*row[1:]) for row in found], [row[0] for row in found])
 
     def unbooked(self, run_id: str) -> array[int]:
         return self.select(run_id, OutcomeFilter(is_unbooked=True))

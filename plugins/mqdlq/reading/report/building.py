@@ -18,7 +18,6 @@ from operator import itemgetter
 from typing import Any, Final, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,6 +28,7 @@ from mqdlq.controls.loops.round_trips import ReturnRow, return_in_words, return_
 from mqdlq.controls.ramp.report import RampRow, ramp_in_words, ramp_rows
 from mqdlq.controls.repair.changes import RepairRow, repair_in_words, repair_rows
 from mqdlq.errors import HandlerError, LakeError
+from mqdlq.evaluation.value_masks import Numbers
 from mqdlq.failures import Failure, left_no_word
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger
@@ -438,7 +438,7 @@ class _HandledMessages:
         times = [fact.at.replace(tzinfo=None) for fact in handled.facts]
         self._kinds, self._times = np.array([*kinds, -1]), np.array([*times, None], "M8[us]")
 
-    def take(self, rows: pa.RecordBatch, numbers: npt.NDArray[np.int32]) -> None:
+    def take(self, rows: pa.RecordBatch, numbers: Numbers) -> None:
         """Count the messages of a batch whose endings have a number.
 
         The causes of the others are met, too, in their order: a counter has room for so many.

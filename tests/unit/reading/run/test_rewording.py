@@ -84,9 +84,9 @@ def numbers(run_id: str, ledger: Ledger, lake_root: str) -> list[Any]:
 
 def profiles_of(found: SnapshotProfile) -> list[Any]:
     """Return all that profiles of causes say: they count when asked, and do not compare."""
-    names = [name for name in dir(CauseProfile) if not name.startswith("_")]
+    names = {name for name in dir(CauseProfile) if not name.startswith("_")} - {"rows"}
     said = {
-        cause_id: {name: getattr(one, name) for name in [*names, "cause", "gone", "messages"]}
+        cause_id: {name: getattr(one, name) for name in [*names, "cause", "gone"]}
         for cause_id, one in found.causes.items()
     }
     return [said, found.read, found.messages, found.since, found.gone]
