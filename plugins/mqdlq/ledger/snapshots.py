@@ -132,6 +132,10 @@ class Snapshots(Repository):
         return [one for one in found if one.cause.is_of_dead_letters and is_new(one.cause)]
 
 
+CAUSE_IN_ROW: Final = t.causes.c["message_class", "reason", "dest_q_name", "dest_q_mgr_name"]
+"""The columns that `cause_in_row` reads."""
+
+
 def cause_in_row(row: Row) -> Cause:
     cls = MessageClass(row.message_class)
     return Cause(cls, row.reason, row.dest_q_name, row.dest_q_mgr_name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
@@ -150,8 +150,7 @@ TREND_RUNS: Final = 20
 _SPOKEN: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class CauseRow:
+class CauseRow(NamedTuple):
     """A cause in the list; `share` is that of its messages in all of the queue.
 
     `messages` are those in the newest snapshot, less the ones that departed since. `runs` are the
@@ -310,7 +309,7 @@ def causes(view: HandlerView) -> HTMLResponse:
     except rendering.NoRunYetError:
         return view.render("causes/none.html")
     known = list(read_rows(state, view.ledger))
-    chosen = _ordered(filter(filters.has, known), filters.sort)
+    chosen = _ordered(filter(filters.has, known) if filters.narrows else known, filters.sort)
     pages = rendering.pages_of(len(chosen), ON_A_PAGE)
     page = min(filters.page, pages)
     applications = count_applications(row.profile for row in chosen)

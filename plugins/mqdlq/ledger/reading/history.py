@@ -16,7 +16,7 @@ from mqdlq.causes import Cause
 from mqdlq.ledger import tables as t
 from mqdlq.ledger.database import Condition, Repository, Row, is_last, total
 from mqdlq.ledger.runs import IS_FOR_ALL, is_on_queue
-from mqdlq.ledger.snapshots import cause_in_row
+from mqdlq.ledger.snapshots import CAUSE_IN_ROW, cause_in_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,8 @@ class CauseHistories(Repository):
         compared = self._observed(is_counted, at_most)
         found = defaultdict[Cause, list[tuple[int, CauseSighting]]](list)
         position = {run_id: number for number, run_id in enumerate(compared)}
-        for row in self._among(sa.select(t.causes), t.causes.c.run_id, position):
+        met = sa.select(*t.causes.c["run_id", "messages", "settled"], *CAUSE_IN_ROW)
+        for row in self._among(met, t.causes.c.run_id, position):
             seen = CauseSighting(row.run_id, compared[row.run_id], row.messages, row.settled)
             found[cause_in_row(row)].append((position[row.run_id], seen))
         first_seen = self._first_seen(is_counted)
