@@ -36,17 +36,9 @@ def steps_for(table: RulesTable, values: Mapping[str, str | int]) -> tuple[Step,
     a field of the message until `resolve` replaces it: all messages that match the same rules have
     the same steps.
     """
-    return steps_of(matching_rules(table, values))
-
-
-def steps_of(matching: Iterable[Rule]) -> tuple[Step, ...]:
-    """Return the steps of a message that matches these rules, given in table order.
-
-    Rules after an IGNORE or a DISCARD are never tried.
-    """
     steps = []
-    for rule in matching:
-        steps.append(_step(rule))
+    for rule in matching_rules(table, values):
+        steps.append(step_of(rule))
         if rule.cannot_fail:
             break
     return tuple(steps)
@@ -79,7 +71,7 @@ def steps_without_a_dlh(table: RulesTable) -> tuple[Step, ...]:
     (rule,) = table.rules
     if needs_a_dlh(rule):
         return ()
-    return (replace(_step(rule), header=rule.action is Action.FWD),)
+    return (replace(step_of(rule), header=rule.action is Action.FWD),)
 
 
 def decide(
@@ -149,7 +141,8 @@ def _measured(value: str | int) -> str:
     return f"{len(text)}:{text}"
 
 
-def _step(rule: Rule) -> Step:
+def step_of(rule: Rule) -> Step:
+    """Return the step of all messages that match a rule, with its target as the rule has it."""
     target = ("&DESTQ", "&DESTQM") if rule.action is Action.RETRY else (rule.fwd_q, rule.fwd_q_mgr)
     return Step(
         rule.ordinal,

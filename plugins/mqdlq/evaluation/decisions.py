@@ -9,7 +9,7 @@ number of messages.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,8 +21,8 @@ from mqdlq.evaluation.value_masks import Numbers, ValueMasks, Words, encoded, ex
 from mqdlq.lake import StepCount
 from mqdlq.lake.schema import steps_text
 from mqdlq.model import Disposition, Step
-from mqdlq.plan import columns_of, resolve, steps_of, steps_without_a_dlh, treatment_digest
-from mqdlq.rules import Rule, RulesTable
+from mqdlq.plan import columns_of, resolve, step_of, steps_without_a_dlh, treatment_digest
+from mqdlq.rules import RulesTable
 
 
 def columns_needed(table: RulesTable) -> list[str]:
@@ -48,11 +48,12 @@ class Decisions:
         remembered: int = 65_536,
     ) -> None:
         without_a_dlh = steps_without_a_dlh(table) if has_given_action else ()
-        self.treatments = Treatments(explain, without_a_dlh)
+        self._targets = tuple(sorted(targets_needed(table)))
+        self.treatments = Treatments(explain, without_a_dlh, self._targets)
+        self._steps = list(map(step_of, table.rules))
         self._explain = explain
         self._acts_on = table.queue_kind.acts_on.value
         self._masks = ValueMasks(table, nul_as_blank=nul_as_blank, remembered=remembered)
-        self._targets = tuple(sorted(targets_needed(table)))
         self._columns = tuple(sorted({*self._masks.columns, *self._targets}))
         self._chains: dict[bytes, Chain] = {}
         self._remembered = remembered
@@ -103,24 +104,28 @@ class Decisions:
         sets = _as_bytes(bits).dictionary_encode()
         codes = sets.indices.to_numpy()
         chains = [self._chain(code) for code in sets.dictionary.to_pylist()]
-        targets = {}
+        targets = []
         for name in self._targets:
             values, places = held[name]
             is_needed = np.array([name in chain.columns for chain in chains])[codes]
-            # The first value for rows that need none, so that it does not distinguish them.
-            targets[name] = values, np.where(is_needed, places, 0)
+            # None for rows that need no value, so that it does not distinguish them.
+            values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+            targets.append((values, np.where(is_needed, places, len(values) - 1)))
         near = pa.nulls(len(self._masks.table.rules) + 1), nearest
-        which, some = distinct(len(bits), [(sets.dictionary, codes), *targets.values(), near])
+        which, some = distinct(len(bits), [(sets.dictionary, codes), *targets, near])
         alike = zip(
-            codes[some].tolist(), _values(targets, some), nearest[some].tolist(), strict=True
+            [chains[code] for code in codes[some].tolist()],
+            nearest[some].tolist(),
+            *(values.take(pa.array(places[some])).to_pylist() for values, places in targets),
+            strict=True,
         )
-        numbers = [self.treatments.number(chains[code], *what) for code, *what in alike]
-        return np.array(numbers, np.int64)[which]
+        return np.array(self.treatments.numbers(alike), np.int64)[which]
 
     def _chain(self, code: bytes) -> Chain:
         if code not in self._chains:
-            chain = Chain.of(self._masks.rules(np.frombuffer(code, np.int64).tolist()))
-            self._chains[code] = chain
+            rules = self._masks.rules(np.frombuffer(code, np.int64).tolist())
+            steps = tuple(self._steps[rule.ordinal - 1] for rule in rules)
+            self._chains[code] = Chain(steps, columns_of(steps))
         return self._chains[code]
 
 
@@ -151,14 +156,6 @@ def _as_bytes(bits: Words) -> pa.FixedSizeBinaryArray:
     return pa.FixedSizeBinaryArray.from_buffers(kind, len(held), [None, pa.py_buffer(held)])
 
 
-def _values(columns: dict[str, _Column], places: Numbers) -> list[dict[str, str]]:
-    if not columns:
-        return [{} for _ in places]
-    held = {name: values.take(pa.array(codes[places])) for name, (values, codes) in columns.items()}
-    rows: list[dict[str, str]] = pa.table(held).to_pylist()
-    return rows
-
-
 # Number the treatments of messages, and make the steps of each treatment once: many messages have
 # the same.
 
@@ -186,7 +183,7 @@ _Row = tuple[Disposition, tuple[Step, ...], tuple[int, int]]
 
 
 def targets_needed(table: RulesTable) -> frozenset[str]:
-    return frozenset().union(*(Chain.of([rule]).columns for rule in table.rules))
+    return frozenset(columns_of(map(step_of, table.rules)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -195,11 +192,6 @@ class Chain:
 
     steps: tuple[Step, ...]
     columns: tuple[str, ...]
-
-    @classmethod
-    def of(cls, rules: Iterable[Rule]) -> Chain:
-        steps = steps_of(rules)
-        return cls(steps, columns_of(steps))
 
     @property
     def winning(self) -> int:
@@ -211,6 +203,7 @@ class Treatments:
 
     With `explain`, they include the winning and the nearest rule. `without_a_dlh` are the steps of
     a message without a valid MQDLH: empty, unless an action is given for messages by name.
+    `columns` are those of all targets.
     """
 
     _numbers: dict[Any, int]
@@ -218,8 +211,10 @@ class Treatments:
     _counts: Any
     _made: Any
 
-    def __init__(self, explain: bool, without_a_dlh: tuple[Step, ...]) -> None:
-        self._explain, self._without_a_dlh = explain, without_a_dlh
+    def __init__(
+        self, explain: bool, without_a_dlh: tuple[Step, ...], columns: Sequence[str]
+    ) -> None:
+        self._explain, self._without_a_dlh, self._columns = explain, without_a_dlh, columns
         self._step_counts: list[StepCount] = []
         self._dispositions: Counter[str] = Counter()
         self._clear()
@@ -227,20 +222,23 @@ class Treatments:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def number(self, chain: Chain, held: Mapping[str, str], nearest: int = 0) -> int:
-        """Return the number of the treatment of a message with this chain.
+    def numbers(self, alike: Iterable[tuple[Any, ...]]) -> list[int]:
+        """Return the number of the treatment of each combination of what decides about it.
 
-        `held` are the values of its target columns, and `nearest` is the ordinal of the nearest
-        rule if none matches.
+        This is the chain, the ordinal of the nearest rule if none matches, and the value of each
+        of the `columns`, None if the chain does not need it.
         """
+        numbers = self._numbers
+        return [numbers[what] if what in numbers else self._add(what) for what in alike]
+
+    def _add(self, what: tuple[Any, ...]) -> int:
+        chain, nearest, *targets = what
+        held = dict(zip(self._columns, targets, strict=True))
+        steps = tuple(resolve(step, held) for step in chain.steps)
+        planned = Disposition.PLANNED if steps else Disposition.UNMATCHED
         explained = (chain.winning, nearest) if self._explain else (0, 0)
-        what = (chain, *(held[name] for name in chain.columns), explained)
-        if what not in self._numbers:
-            self._numbers[what] = len(self._rows)
-            steps = tuple(resolve(step, held) for step in chain.steps)
-            planned = Disposition.PLANNED if steps else Disposition.UNMATCHED
-            self._rows.append((planned, steps, explained))
-        return self._numbers[what]
+        self._rows.append((planned, steps, explained))
+        return self._numbers.setdefault(what, len(self._rows) - 1)
 
     def count(self, numbers: Any) -> None:
         counted = np.bincount(numbers, minlength=len(self._rows))

@@ -27,7 +27,7 @@ from mqdlq.rules.extensions import (
 )
 from mqdlq.rules.grammar import COLUMNS
 from mqdlq.rules.keywords import EXTENSIONS, KNOWN, Keyword, Kind
-from mqdlq.rules.wildcards import compiled, plain
+from mqdlq.rules.wildcards import PlainText, compiled, plain
 
 Values = Mapping[str, Any]
 """The row of a message: its values by column."""
@@ -64,18 +64,11 @@ class Pattern:
         if keyword.is_extension and keyword.kind is not Kind.CHAIN:
             return condition_of(keyword, self.value).matches(int(actual or 0))
         field = str(actual or "").ljust(keyword.length)
-        if self._plain is None:
-            return self._compiled.match(field) is not None
-        text, is_start = self._plain
-        return field.startswith(text) if is_start else field.rstrip(" ") == text
+        return bool(self._matcher.match(field))
 
     @cached_property
-    def _plain(self) -> tuple[str, bool] | None:
-        return plain(str(self.value))
-
-    @cached_property
-    def _compiled(self) -> re.Pattern[str]:
-        return compiled(str(self.value))
+    def _matcher(self) -> PlainText | re.Pattern[str]:
+        return plain(str(self.value)) or compiled(str(self.value))
 
 
 @dataclass(frozen=True, slots=True)

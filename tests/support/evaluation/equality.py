@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mqdlq.model import Disposition, PlannedMessage
-from mqdlq.plan import resolve, steps_of
+from mqdlq.plan import resolve, step_of
 from mqdlq.rules import RulesTable, explain, freeze, parse, with_nuls_as_blanks
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, Keyword, Kind
 
@@ -72,7 +72,7 @@ def expected(
     for row in rows:
         valid = row["class"] == "dead_letter"
         found = explain(table, with_nuls_as_blanks(row) if nul_as_blank else row)
-        templates = steps_of(found.chain) if valid else ()
+        templates = [step_of(rule) for rule in found.chain] if valid else []
         planned = Disposition.PLANNED if templates else Disposition.UNMATCHED
         nearest = found.nearest.rule.ordinal if valid and found.nearest else None
         yield PlannedMessage(

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mqdlq.rules.wildcards import automaton, canonical, compiled, fits
+from mqdlq.rules.wildcards import automaton, canonical, compiled, fits, plain
 
 VECTORS = [
     ("ABC*", "ABC", 8, True),
@@ -26,6 +26,13 @@ VECTORS = [
     ("A*B", "AxxBc", 8, False),
     ("*A", "XXA", 8, True),
     ("*A", "XAXXA", 8, True),
+    ("*A", "XAB", 8, False),
+    ("*A B", "XA B", 8, True),
+    ("*A*", "XAB", 8, True),
+    ("*A*", "XB", 8, False),
+    ("*A *", "XA", 8, True),
+    ("*A *", "XAB", 8, False),
+    ("*A *", "XXXXXXXA", 8, False),
     ("ABCDEFGH*", "ABCDEFGH", 8, True),
     ("ABCDEFGH", "ABCDEFGH", 8, True),
     ("*ABCDEFGH*", "ABCDEFGH", 8, True),
@@ -53,6 +60,15 @@ def test_pattern_matching_agrees_with_the_vectors(
     pattern: str, field: str, length: int, expected: bool
 ) -> None:
     assert (compiled(pattern).match(field.ljust(length)) is not None) is expected
+
+
+@pytest.mark.parametrize(("pattern", "field", "length", "expected"), VECTORS)
+def test_a_plain_text_matches_as_its_expression_does(
+    pattern: str, field: str, length: int, expected: bool
+) -> None:
+    text = plain(pattern)
+
+    assert text is None or text.match(field.ljust(length)) is expected
 
 
 @pytest.mark.parametrize(("pattern", "field"), [vector[:2] for vector in VECTORS])
