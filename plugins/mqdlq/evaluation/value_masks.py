@@ -73,9 +73,16 @@ class ValueMasks:
         held, exact = present.to_pylist(), defaultdict(list)
         for place, value in enumerate(held):
             exact[_trimmed(value)].append(place)
+        allowed: dict[int, int] = defaultdict(int)  # in numbers, faster than arrays to add to
         for pattern, rules in self._asking[column].items():
             candidates = _candidates(pattern, present, exact)
-            bits[[at for at in candidates if pattern.matches(held[at])]] |= self.bits(rules)
+            more = _as_number(rules)
+            for at in candidates:
+                if pattern.matches(held[at]):
+                    allowed[at] |= more
+        words = {each: self._words_of(each) for each in set(allowed.values())}
+        added = np.array([words[each] for each in allowed.values()], np.int64)
+        bits[list(allowed)] |= added.reshape(-1, self.words)
         return bits
 
     def cached_bits(self, column: str, values: pa.Array) -> Words:
@@ -131,10 +138,10 @@ class ValueMasks:
                 left ^= lowest
 
     def bits(self, rules: Iterable[Rule]) -> Words:
-        words = [0] * self.words
-        for rule in rules:
-            words[(rule.ordinal - 1) // BITS] |= 1 << (rule.ordinal - 1) % BITS
-        return np.array(words, np.int64)
+        return np.array(self._words_of(_as_number(rules)), np.int64)
+
+    def _words_of(self, bits: int) -> list[int]:
+        return [bits >> BITS * word & (1 << BITS) - 1 for word in range(self.words)]
 
     def _unpacked(self, bits: Words) -> np.ndarray[Any, np.dtype[np.int8]]:
         """Expand the columns of words to a column for each rule."""
@@ -149,6 +156,11 @@ def encoded(column: pa.Array) -> tuple[pa.Array, Words]:
     values = pa.concat_arrays([held.dictionary, pa.array([blank], held.type.value_type)])
     codes = pc.fill_null(held.indices, len(held.dictionary)).to_numpy(zero_copy_only=False)
     return values, codes
+
+
+def _as_number(rules: Iterable[Rule]) -> int:
+    """Return the bits of all words as one number."""
+    return sum(1 << rule.ordinal - 1 for rule in rules)
 
 
 def _trimmed(value: str | int) -> str | int:
@@ -179,7 +191,7 @@ def _candidates(
 
 
 def _indexes(chosen: pa.Array) -> list[int]:
-    found: list[int] = np.flatnonzero(chosen).tolist()
+    found: list[int] = pc.indices_nonzero(chosen).to_pylist()
     return found
 
 
