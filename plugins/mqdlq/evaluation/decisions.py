@@ -193,10 +193,6 @@ class Chain:
     steps: tuple[Step, ...]
     columns: tuple[str, ...]
 
-    @property
-    def winning(self) -> int:
-        return self.steps[0].rule if self.steps else 0
-
 
 class Treatments:
     """The treatments so far, numbered from 1, and the number of messages of each.
@@ -236,7 +232,7 @@ class Treatments:
         held = dict(zip(self._columns, targets, strict=True))
         steps = tuple(resolve(step, held) for step in chain.steps)
         planned = Disposition.PLANNED if steps else Disposition.UNMATCHED
-        explained = (chain.winning, nearest) if self._explain else (0, 0)
+        explained = (steps[0].rule if steps and self._explain else 0, nearest)
         self._rows.append((planned, steps, explained))
         return self._numbers.setdefault(what, len(self._rows) - 1)
 
