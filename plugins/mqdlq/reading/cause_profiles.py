@@ -117,10 +117,6 @@ class CauseProfile:
         """The messages by the ordinal of the first rule that matches, `NO_RULE` for none."""
         return self._counted("first_rule")
 
-    @property
-    def unmatched(self) -> int:
-        return self.handled_by[NO_RULE]
-
     @cached_property
     def _endings(self) -> Counter[_Ending]:
         return self._counted("ending")

@@ -60,7 +60,7 @@ def test_the_rule_that_messages_try_first_is_counted(world: World) -> None:
         UNKNOWN: {0: 1},
         STRAY: {0: 1},
     }
-    assert (found[UNKNOWN].unmatched, found[FULL].unmatched) == (1, 0)
+    assert (found[UNKNOWN].handled_by[0], found[FULL].handled_by[0]) == (1, 0)
 
 
 def test_outcomes_are_counted_by_the_rule_that_decided(world: World) -> None:
