@@ -245,10 +245,8 @@ def profile_causes(
     that was pruned or is damaged.
     """
     since = ledger.later.of_run(run.run_id) if since is None else since
-    table, later = (
-        check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table,
-        since.reader(),
-    )
+    table = check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table
+    later = since.reader()
     columns = sorted({*ROW_COLUMNS, *(columns_needed(table) if table else ())})
     rows = _read_rows(taken.location, columns, most)
     endings, ended = _endings(run, taken, rows, ledger)
@@ -276,12 +274,12 @@ def profile_causes(
     order = np.argsort(of_cause, kind="stable")
     order = order[stays[order]]
     starts = np.searchsorted(of_cause[order], np.arange(len(causes) + 1)).tolist()
-    columns: dict[str, tuple[Sequence[Any], Numbers]] = {
+    values_of: dict[str, tuple[Sequence[Any], Numbers]] = {
         "first_rule": _first_rules(table, rows, nul_as_blank=run.nul_as_blank),
         "ending": (endings, ended),
         **{name: _numbered(rows.column(name)) for name in _NAMES},
     }
-    in_order = {name: (values, numbers[order]) for name, (values, numbers) in columns.items()}
+    in_order = {name: (values, numbers[order]) for name, (values, numbers) in values_of.items()}
     held = _Rows(rows.select(ROW_COLUMNS), order, in_order, now)
     nothing = Counter[str]()
     profiles = {
