@@ -254,10 +254,12 @@ class AttemptRecorder:
     def flush(self) -> None:
         outcomes, self._unwritten_outcomes = self._unwritten_outcomes, []
         self._ledger.outcomes.add(self._run.run_id, outcomes)
-        for reason, tries in self._unwritten_failures.items():
+        # Taken out before they are written: if that fails, the flush at the end of the pass must
+        # not count those again that were written.
+        unwritten, self._unwritten_failures = self._unwritten_failures, defaultdict(list)
+        for reason, tries in unwritten.items():
             unit, at = secrets.token_hex(24), self._clock()
             self._booking.begin(unit, tries, AttemptState.FAILED, reason, at)
-        self._unwritten_failures.clear()
         of_groups, self._unwritten_of_groups = self._unwritten_of_groups, []
         if of_groups:
             self._ledger.attempts.add(of_groups)
