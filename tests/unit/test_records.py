@@ -29,6 +29,8 @@ OTHER_THINGS: Final = {
     frozenset({"Look", "RampState"}),
     # What a person asks for, and what is recorded of it.
     frozenset({"AskedAction", "Restoration"}),
+    # The options of a command, any of which may be missing, and the settings they come to.
+    frozenset({"Address", "ConnectionSettings"}),
 }
 """Pairs of records that have names of fields in common, and stand for different things."""
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from itertools import groupby
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -315,11 +316,13 @@ def _add_states(connection: sa.Connection, unit: str, attempts: Sequence[t.Attem
         ]
         unit_no = _add_unit(connection, (unit, first.run_id, first.plan_id), tries)
         known |= dict.fromkeys(new, unit_no)
-    changes: dict[Any, list[int]] = {}
-    for one in attempts:
-        change = known[one.message_id], (one.state, one.mqrc, one.at)
-        changes.setdefault(change, []).append(one.message_id)
-    for (unit_no, change), message_ids in changes.items():
+
+    def change_of(one: t.Attempt) -> tuple[int, tuple[AttemptState, int, datetime]]:
+        return known[one.message_id], (one.state, one.mqrc, one.at)
+
+    # Neighbours with the same change, and not all with it: states stay in the order of attempts.
+    for (unit_no, change), alike in groupby(attempts, change_of):
+        message_ids = [one.message_id for one in alike]
         is_whole = len(message_ids) == list(known.values()).count(unit_no)
         _add_state(connection, unit_no, change, (None,) if is_whole else message_ids)
 

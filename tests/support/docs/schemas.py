@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cached_property
 from inspect import getdoc
 from typing import Any, Final, get_type_hints
 
@@ -102,8 +103,10 @@ def _records() -> Iterator[str]:
 def _type_of(record: type, name: str) -> str:
     """Return the type of a field or a property; some of them are those of a part of the record."""
     for each in (record, {CountedCause: Cause, Report: Sources}.get(record, record)):
-        if isinstance(found := getattr(each, name, None), property):
-            return str(found.fget.__annotations__["return"])
+        found = getattr(each, name, None)
+        if isinstance(found, property | cached_property):
+            computed = found.func if isinstance(found, cached_property) else found.fget
+            return str(computed.__annotations__["return"])
         hints = get_type_hints(each)
         if name in hints:  # a plain type has no length of its column
             hint, written = hints[name], {one.name: one.type for one in fields(each)}
