@@ -17,13 +17,12 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
 import embedded_mq
-from mqdlq.headers import DeadLetterHeader
+from benchmarks.execution import BODY, fill
 from mqdlq.stages.execute import make_pass
 from tests.support.world import DEFINITIONS, World
 
@@ -35,7 +34,6 @@ WAYS = {
     "embedded": "",
     "round_trip": ",".join(f"{verb}:1+:delay={ROUND_TRIP_S}:before" for verb in VERBS),
 }
-BODY = bytes(1024)
 TARGETS = [f"TARGET.{number}" for number in range(8)]
 QUEUES = "".join(f"DEFINE QLOCAL({name}) MAXDEPTH(999999)\n" for name in TARGETS)
 DEEP = f"{QUEUES}ALTER QLOCAL(DLQ) MAXDEPTH(999999)\n"
@@ -61,7 +59,7 @@ def timed(connections: int, faults: str) -> tuple[float, float]:
     home = os.environ.get("MQDLQ_HOME")
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory), definitions=DEFINITIONS + DEEP)
-        fill(world)
+        fill(world, MESSAGES, TARGETS)
         execution = world.plan("ACTION(RETRY)", connections=connections)
         embedded_mq.faults.set(faults)
         wall, cpu = perf_counter(), process_time()
@@ -74,33 +72,3 @@ def timed(connections: int, faults: str) -> tuple[float, float]:
     if home:
         os.environ["MQDLQ_HOME"] = home
     return taken
-
-
-def fill(world: World) -> None:
-    """Put the dead letters, many in a unit of work."""
-    with world.connect() as queue_manager:
-        module, constants = queue_manager.client.module, queue_manager.client.CMQC
-        queue = queue_manager.open("DLQ", constants.MQOO_OUTPUT)
-        for number, packed in enumerate(headers(), start=1):
-            md = module.MD(
-                Format=b"MQDEAD  ",
-                Encoding=546,
-                CodedCharSetId=819,
-                Persistence=constants.MQPER_PERSISTENT,
-            )
-            queue.put(packed + BODY, md, module.PMO(Options=constants.MQPMO_SYNCPOINT))
-            if number % 1000 == 0 or number == MESSAGES:
-                queue_manager.handle.commit()
-        queue.close()
-
-
-def headers() -> Iterator[bytes]:
-    """Yield the MQDLH of each message; their destinations take turns."""
-    packed = [
-        DeadLetterHeader(
-            2053, name, "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
-        ).encode(encoding=546, ccsid=819)
-        for name in TARGETS
-    ]
-    for number in range(MESSAGES):
-        yield packed[number % len(packed)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -55,7 +55,7 @@ def timed(way: Callable[[World], Callable[[], int]]) -> tuple[float, float]:
     home = os.environ.get("MQDLQ_HOME")
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory), definitions=DEFINITIONS + DEEP)
-        fill(world)
+        fill(world, MESSAGES)
         work = way(world)
         wall, cpu = perf_counter(), process_time()
         moved = work()
@@ -101,23 +101,26 @@ def by_bare_loop(world: World) -> Callable[[], int]:
     return work
 
 
-def fill(world: World) -> None:
-    """Put the dead letters, many in a unit of work."""
-    header = DeadLetterHeader(
-        2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
-    )
-    packed = header.encode(encoding=546, ccsid=819)
+def fill(world: World, messages: int, targets: Sequence[str] = ("PAYMENTS",)) -> None:
+    """Put the dead letters, many in a unit of work; their destinations take turns."""
+    packed = [
+        DeadLetterHeader(
+            2053, name, "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
+        ).encode(encoding=546, ccsid=819)
+        for name in targets
+    ]
     with world.connect() as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
         queue = queue_manager.open("DLQ", constants.MQOO_OUTPUT)
-        for number in range(1, MESSAGES + 1):
+        for number in range(1, messages + 1):
             md = module.MD(
                 Format=b"MQDEAD  ",
                 Encoding=546,
                 CodedCharSetId=819,
                 Persistence=constants.MQPER_PERSISTENT,
             )
-            queue.put(packed + BODY, md, module.PMO(Options=constants.MQPMO_SYNCPOINT))
-            if number % 1000 == 0 or number == MESSAGES:
+            body = packed[number % len(packed)] + BODY
+            queue.put(body, md, module.PMO(Options=constants.MQPMO_SYNCPOINT))
+            if number % 1000 == 0 or number == messages:
                 queue_manager.handle.commit()
         queue.close()

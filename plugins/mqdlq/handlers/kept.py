@@ -97,8 +97,8 @@ class Kept:
                 digest, data = file.read(32), file.read()
             if hashlib.sha256(self._code + data).digest() == digest:
                 return dict(pickle.loads(data))  # noqa: S301 (our own file)
-        except Exception:  # noqa: BLE001 (whatever it is, the files are read instead)
-            return {}
+        except (OSError, pickle.UnpicklingError, AttributeError, ImportError):
+            return {}  # it is not there, or has a value of a class that is not: read the files
         return {}
 
     def _store(self) -> None:
