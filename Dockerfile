@@ -62,8 +62,9 @@ RUN python3 -m venv .venv && \
       --build-constraints requirements.lock --excludes .venv/excluded.txt -r requirements.lock
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY plugins plugins
+COPY deploy/pymqi_layer.py deploy/
 RUN .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . && \
-    MQ_FILE_PATH=/opt/mqm .venv/bin/python -m mqdlq.mqi.pymqi_layer requirements.lock && \
+    MQ_FILE_PATH=/opt/mqm .venv/bin/python deploy/pymqi_layer.py requirements.lock && \
     LD_LIBRARY_PATH=/opt/mqm/lib64 .venv/bin/python -c "import pymqi.pymqe, ibmmq.ibmmqc"
 USER 50000
 

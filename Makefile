@@ -254,7 +254,7 @@ $(READY): requirements-dev.lock pyproject.toml embedded_mq/pyproject.toml $(UV) 
 	@echo "3 of 4: this project"
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable ./embedded_mq
-	@$(BIN)/python -m mqdlq.mqi.pymqi_layer requirements-dev.lock
+	@$(BIN)/python deploy/pymqi_layer.py requirements-dev.lock
 # Where both are, Airflow takes its own provider's hook for connections of type ibmmq, not ours.
 	@$(UV) pip uninstall --quiet --python $(BIN)/python apache-airflow-providers-ibm-mq 2>/dev/null
 	@touch $@

@@ -12,6 +12,7 @@ from contextlib import redirect_stdout
 
 from benchmarks import (
     connections,
+    events,
     execution,
     fixed_cost,
     headers,
@@ -23,7 +24,7 @@ from benchmarks import (
     waiting,
     whole_run,
 )
-from benchmarks.pages import causes, message_search, overview
+from benchmarks.pages import causes, inbox, message_search, overview
 from benchmarks.targets import build_table
 
 BENCHMARKS = {
@@ -38,8 +39,10 @@ BENCHMARKS = {
     "parsing": parsing.measure,
     "fixed_cost": fixed_cost.measure,
     "waiting": waiting.measure,
+    "events": events.measure,
     "whole_run": whole_run.measure,
     "causes": causes.measure,
+    "inbox": inbox.measure,
     "message_search": message_search.measure,
 }
 

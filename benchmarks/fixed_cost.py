@@ -23,7 +23,7 @@ from typing import Any
 import embedded_mq
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.local.environment import environment, migrate
-from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
 RUNS = int(os.environ.get("MQDLQ_BENCH_RUNS", "3"))
 MESSAGES = 10
@@ -98,16 +98,21 @@ def _prepare(place: Path) -> dict[str, str]:
     }
 
 
-def _product() -> tuple[float, float]:
+def put(queue_manager: QueueManager, messages: int) -> None:
+    """Put dead letters whose destination has room."""
     header = DeadLetterHeader(
         2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
     )
     body = header.encode(encoding=546, ccsid=819) + b"a dead letter"
+    module = queue_manager.client.module
+    for _ in range(messages):
+        descriptor = module.MD(Format=b"MQDEAD  ", Encoding=546, CodedCharSetId=819)
+        queue_manager.handle.put1(b"DLQ", body, descriptor)
+
+
+def _product() -> tuple[float, float]:
     with connect(ConnectionSettings("QM1", transport="embedded")) as queue_manager:
-        module = queue_manager.client.module
-        for _ in range(MESSAGES):
-            descriptor = module.MD(Format=b"MQDEAD  ", Encoding=546, CodedCharSetId=819)
-            queue_manager.handle.put1(b"DLQ", body, descriptor)
+        put(queue_manager, MESSAGES)
     return _timed([str(Path(sys.executable).with_name("mqdlq")), "run", "ten"], dict(os.environ))
 
 

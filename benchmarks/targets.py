@@ -59,7 +59,19 @@ TARGETS: Final = (
         1.2,
     ),
     Target(
-        "page of 4,300 causes, ms of processor time",
+        "dead letter put to delivered, `schedule: event`, elapsed time",
+        "seven empty tasks, one a spark-submit, started by an asset event",
+        ("events", "ratio"),
+        1.2,
+    ),
+    Target(
+        "dead letter put to noticed, `schedule: event`, seconds",
+        "none",
+        ("events", "noticed_s"),
+        2,
+    ),
+    Target(
+        "page of one of 4,300 causes, ms of processor time",
         "none; the home page is beside it",
         ("causes", "causes_ms"),
         300,

@@ -10,6 +10,7 @@ import math
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ from mqdlq.ledger.tables import (
 )
 from mqdlq.reading.fleet import FleetFilter, HandlerFiles, QueueState, read_fleet
 from mqdlq.reading.page_paths import Paths
-from mqdlq.web.overview import choose
+from mqdlq.web.overview import OverviewQuery, choose
 from mqdlq.web.rendering import environment
 from tests.support.postgresql import server
 from tests.support.run_records import run_record
@@ -92,7 +93,7 @@ def _render(ledger: Ledger, files: HandlerFiles, folder: Path, now: datetime) ->
         .get_template("overview/overview.html")
         .render(
             fleet=choose(rows, FleetFilter(), page=1, is_grouped=False),
-            filters={"q": "", "state": "", "queue_manager": "", "group": ""},
+            filters=OverviewQuery(),
             states=tuple(QueueState),
             in_airflow={row.handler for row in rows},
             lost_work=None,
@@ -126,7 +127,7 @@ def _rows(handlers: int, each: int) -> Iterator[tuple[Table, dict[str, Any]]]:
         run = run_record(**own, **place, run_type="scheduled", rules_text=TABLE)
         run_id = {"run_id": run.run_id}
         end = at + timedelta(seconds=20)
-        yield runs, {column.name: getattr(run, column.name) for column in runs.c}
+        yield runs, asdict(run)
         seen = {"depth": 5, "is_work": True, "why": "", "at": at, "max_depth": 5000}
         yield looks, {**run_id, **seen}
         taken = {
@@ -134,6 +135,7 @@ def _rows(handlers: int, each: int) -> Iterator[tuple[Table, dict[str, Any]]]:
             "location": "",
             "messages": 5,
             "settled": 0,
+            "absent": 0,
             "taken_at": at,
         }
         yield snapshots, {**run_id, **taken}
@@ -148,6 +150,7 @@ def _rows(handlers: int, each: int) -> Iterator[tuple[Table, dict[str, Any]]]:
                 "headline": "5 messages: 3 handled, 2 need attention. The account adds up.",
                 "why": "",
                 "messages": 5,
+                "failed_tasks": (),
                 "adds_up": True,
                 "attention": 2,
                 "at": end,

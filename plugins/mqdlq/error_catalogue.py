@@ -71,6 +71,11 @@ def entries() -> dict[str, Entry]:
     return {error_id: Entry(error_id, **entry) for error_id, entry in found.items()}
 
 
+def without_links(markdown: str) -> str:
+    """Return a text as a terminal shows it: links without their targets."""
+    return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", markdown)
+
+
 def sites(error_id: str = PREFIX) -> list[Site]:
     return [
         site

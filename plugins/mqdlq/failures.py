@@ -9,11 +9,10 @@ from typing import Final
 
 from mqdlq import directories
 from mqdlq.causes import advice_on
-from mqdlq.error_catalogue import entries
+from mqdlq.error_catalogue import entries, without_links
 from mqdlq.errors import MqDlqError, QueueManagerError
 
 _ID: Final = re.compile(r"\[(MQDLQ-\d+)\]$")
-_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def _next_step(error_id: str, error: BaseException) -> str:
     if isinstance(error, QueueManagerError) and (advice := advice_on(error.reason)).meaning:
         return f"{advice.advice}; then clear the task, or run the handler again"
     known = entries().get(error_id)
-    return _LINK.sub(r"\1", known.do) if known is not None else ""
+    return without_links(known.do) if known is not None else ""
 
 
 def _safe_text(error: BaseException) -> str:

@@ -200,7 +200,23 @@ class AuditKind(InWords):
     HOLD_RELEASED = "hold_released", "legal hold released"
     PRUNED = "pruned", "data pruned"
     BODY_SHOWN = "body_shown", "message body shown"
+    BODIES_SEARCHED = "bodies_searched", "message bodies searched"
+    REPLACEMENT_STORED = "replacement_stored", "replacement of a body stored"
     LEDGER_TAKEN_ON = "ledger_taken_on", "older ledger taken on"
+    CAUSE_CHANGED = "cause_changed", "cause changed"
+    STOP_ASKED = "stop_asked", "stop of a run asked"
+
+
+class ChangeKind(InWords):
+    """Kind of a change that people make to what they say of a cause, with the words for people."""
+
+    ACKNOWLEDGED = "acknowledged", "acknowledged"
+    MUTED = "muted", "muted"
+    MUTE_ENDED = "mute_ended", "mute ended"
+    RESOLVED = "resolved", "resolved"
+    REOPENED = "reopened", "opened again"
+    NOTE = "note", "note"
+    TICKET = "ticket", "ticket"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,7 +1,4 @@
-"""Make the steps of a message from its matching rules, and hash a plan.
-
-The hash is the same when Python or Spark computes it.
-"""
+"""Make the steps of a message from its matching rules, and digest its treatment."""
 
 from __future__ import annotations
 
@@ -9,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from functools import lru_cache
 from hashlib import sha256
-from itertools import groupby
 from typing import Any, Final
 
 from mqdlq.causes import mq_name
-from mqdlq.model import Action, PlannedMessage, Step
+from mqdlq.model import Action, Step
 from mqdlq.rules import Rule, RulesTable, matching_rules, with_nuls_as_blanks
 
 _COLUMNS: Final = {
@@ -100,28 +96,6 @@ def resolve(step: Step, row: Mapping[str, str | None]) -> Step:
 @lru_cache(maxsize=4096)
 def _with_target(step: Step, queue: str, queue_manager: str) -> Step:
     return replace(step, target_q=queue, target_q_mgr=queue_manager)
-
-
-def plan_hash(rows: Iterable[PlannedMessage]) -> str:
-    """Return the SHA-256 (hex) over a plan's content; `rows` come in browse order.
-
-    The hash has levels, so that Spark computes it without collecting rows. Each distinct treatment
-    is digested once, the rows of 4096 consecutive browse numbers form a bucket's digest, and the
-    digests of the buckets form the hash. Explanations (see `PlannedMessage`) are not included.
-    """
-    plan = sha256()
-    for _, bucket in groupby(rows, key=lambda row: row.browse_seq // MESSAGES_TO_A_BUCKET):
-        content = sorted((row.browse_seq, row_content(row)) for row in bucket)
-        plan.update(sha256(b"".join(row for _, row in content)).hexdigest().encode())
-    return plan.hexdigest()
-
-
-def row_content(row: PlannedMessage) -> bytes:
-    """Return the unique bytes of a row: each value after its length."""
-    names = f"{_measured(row.queue_manager)}{_measured(row.queue)}"
-    start = f"{row.browse_seq}:{len(row.message_key)}:".encode()
-    treatment = bytes.fromhex(treatment_digest(row.disposition, row.steps))
-    return start + row.message_key + names.encode() + treatment
 
 
 @lru_cache(maxsize=4096)

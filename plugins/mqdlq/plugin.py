@@ -50,7 +50,7 @@ class MqdlqPlugin(AirflowPlugin):
     external_views = [  # noqa: RUF012 (the same)
         {
             "name": "Dead letters",
-            "href": Paths(AIRFLOW_ROOT).overview(),
+            "href": Paths(AIRFLOW_ROOT).inbox(),
             "destination": "nav",
             "category": "browse",
             "url_route": "mqdlq",

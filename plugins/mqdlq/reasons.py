@@ -82,7 +82,9 @@ class Why(Enum):
         """Return the reason with these values; raises TypeError unless it takes exactly them."""
         if values.keys() != set(self.names):
             raise TypeError(f"{self.name} takes {self.names}, not {tuple(values)}")
-        return Reason(self, tuple(_plain(values[name]) for name in self.names))
+        given = (values[name] for name in self.names)
+        plain = (one.isoformat() if isinstance(one, datetime) else one for one in given)
+        return Reason(self, tuple(plain))
 
     OTHER = "{text}"
 
@@ -91,6 +93,7 @@ class Why(Enum):
     REPAIR_NOT_ASKED = "not approved: a repair needs an approval, and nobody was asked"
     NOT_ANSWERED = "not approved: nobody has answered yet{who:? by }"
     REJECTED = "not approved: rejected{who:? by }"
+    STOPPED = "the run was stopped{who:? by }{why:?: }"
     WOULD_ALSO_STAY = "{why}; it would also stay because {also}"
     WOULD_BE_REPAIRED = "{why}; it would be repaired: {changes}"
 
@@ -240,12 +243,19 @@ class Why(Enum):
     )
     NO_SUCH_HEADER = (
         "Format {format} announces a header, and its data do not begin with a valid one; a repair"
-        " never changes the body"
+        " of the Format never changes the body"
     )
     NEXT_HEADER_UNREADABLE = (
         "Format {format} announces a header, and its data begin with a valid {header} that"
-        " announces another one, which cannot be read; a repair never changes the body"
+        " announces another one, which cannot be read; a repair of the Format never changes the"
+        " body"
     )
+    BODY_PROTECTED = "Advanced Message Security protects its body, which cannot be replaced"
+    BODY_OF_SEGMENT = "it is a segment of a message, and the others would not fit another body"
+    BODY_WITHOUT_HEADERS = (
+        "the replacement does not begin with the headers of the body, byte for byte: {headers}"
+    )
+    BODY_NOT_TEXT = "its Format is MQSTR, and the replacement is not text in CCSID {ccsid}"
 
     # What a restoration does with a copy.
     PUT_TO_QUEUE_FAILED = "put to {queue}: {mqrc:mqrc}{advice:?: }"
@@ -324,10 +334,6 @@ class _Templates(Formatter):
 
 
 _TEMPLATES = _Templates()
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
 
 
 # Very many messages of a run have the same reason.

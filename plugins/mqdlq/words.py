@@ -9,16 +9,13 @@ from typing import Final
 from mqdlq.causes import BY_CLASS, MOST_NAMES, Cause, CountedCause, advice_on
 from mqdlq.constants import reason_text
 from mqdlq.ledger.reading.later_outcomes import SettledSince
-from mqdlq.ledger.tables import LearnedCount
-from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait, Verdict
+from mqdlq.ledger.tables import AuditEvent, LearnedCount
+from mqdlq.model import Disposition, MessageClass, Outcome, Trait
 from mqdlq.rules.diagnostics import escaped
 
 MOST_NAMED: Final = 3
 """How many causes a line names."""
 NO_OUTCOME: Final = "without an outcome"
-
-VERDICTS: Final = {verdict: verdict.words for verdict in Verdict}
-STATES: Final = {state: state.words for state in AttemptState}
 
 CLASSES: Final = {
     MessageClass.DEAD_LETTER: "dead letter",
@@ -217,6 +214,11 @@ def learned_in_words(learned: LearnedCount, run_id: str) -> str:
         return f"{messages}, booked as unknown, {are} {since}: {ended}."
     of_run = "" if learned.of_run == run_id else f" of run {visible(learned.of_run)}"
     return f"{messages}{of_run}, booked as unknown, {are} now known: {ended}."
+
+
+def stop_in_words(stop: AuditEvent) -> str:
+    why = f": {visible(stop.why)}" if stop.why else ""
+    return f"{visible(stop.who)} asked the run at {moment(stop.at)} to stop after its unit{why}"
 
 
 def numbers(values: Iterable[int], shown: int = 8) -> str:

@@ -133,7 +133,7 @@ class Environment:
         setuptools = ("--python", self.python, "setuptools")
         self.run("install", UV, "pip", "install", "--quiet", *setuptools)
         lock = ROOT / "requirements-dev.lock"
-        self.run("install", self.python, "-m", "mqdlq.mqi.pymqi_layer", lock)
+        self.run("install", self.python, ROOT / "deploy" / "pymqi_layer.py", lock)
 
     def _constraints(self, template: str, ahead: tuple[str, ...]) -> str:
         cell, compiled = self.cell, self.directory / "airflow.txt"

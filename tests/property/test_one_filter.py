@@ -1,4 +1,4 @@
-"""A filter of messages has one meaning: the page of a run and the search find the same ones."""
+"""A filter of messages has one meaning: a run's page, the search and a run select the same ones."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mqdlq.lake import finished_snapshots, row_masks
+from mqdlq.lake.filters import (
+    MessageFilter,
+    Period,
+    RowFilter,
+    RunMessageFilter,
+    mask_of,
+    parse_where,
+)
+from mqdlq.lake.selected import rows_that_meet
 from mqdlq.ledger import Ledger
-from mqdlq.reading.filters import MessageFilter, Period, RowFilter, RunMessageFilter
 from mqdlq.reading.find import FoundMessage, Search
 from mqdlq.reading.run import read_sources
 from mqdlq.reading.run_messages import MessageList
@@ -60,6 +69,14 @@ class World:
         found = search.page()
         return sorted(message.message_key for message in found.messages)
 
+    def by_a_run(self, parameters: dict[str, str]) -> list[str]:
+        """Select the messages as a run does that is started for the condition, without DuckDB."""
+        text = MessageFilter.parse(parameters).text_of_where
+        mask = mask_of(parse_where(text)) if text else row_masks.all_of(())
+        (snapshot,) = finished_snapshots(self._root)
+        found = rows_that_meet(snapshot.directory, mask, ["message_key"])
+        return sorted(key.hex() for part in found for key in part["message_key"].to_pylist())
+
 
 @pytest.fixture(scope="module", name="world")
 def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
@@ -106,7 +123,7 @@ def changed(draw: st.DrawFn, name: str, value: str) -> str:
 
 @settings(deadline=None, max_examples=200)
 @given(st.data())
-def test_the_page_of_a_run_and_the_search_find_the_same_messages(
+def test_the_page_of_a_run_the_search_and_a_run_find_the_same_messages(
     world: World, data: st.DataObject
 ) -> None:
     values = values_of(data.draw(st.sampled_from(world.messages)))
@@ -115,7 +132,9 @@ def test_the_page_of_a_run_and_the_search_find_the_same_messages(
     if {"since", "until"} <= names:
         del parameters["until"]
 
-    assert world.on_the_page(parameters) == world.by_the_search(parameters)
+    found = world.by_the_search(parameters)
+    assert world.on_the_page(parameters) == found
+    assert world.by_a_run(parameters) == found
 
 
 def test_case_counts_and_only_wildcards_leave_characters_out(world: World) -> None:

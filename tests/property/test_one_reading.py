@@ -26,12 +26,12 @@ from hypothesis import strategies as st
 from mqdlq.airflow.metrics import emit
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import Alerts
+from mqdlq.lake.filters import MessageFilter, Presence, RunMessageFilter
 from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome, Verdict
 from mqdlq.reading.alerts import alerts_of
-from mqdlq.reading.filters import MessageFilter, Presence, RunMessageFilter
-from mqdlq.reading.find import Search, found_file
-from mqdlq.reading.outcome_files import outcome_file
+from mqdlq.reading.find import Search, found_messages
+from mqdlq.reading.outcome_files import outcomes_of
 from mqdlq.reading.report.building import Report, RunReading, read_report, summarize_run
 from mqdlq.reading.report.files import ReportFiles, write_report
 from mqdlq.reading.run import read_sources
@@ -182,8 +182,8 @@ def check_lists(
         assert len(selected) == number == len(found)
     everything, _ = listed.select(RunMessageFilter())
     searched = Search(MessageFilter(), ["demo"], ledger, lake_root).messages()
-    for parts in (outcome_file("csv", run_id, listed, everything), found_file("csv", searched)):
-        lines = io.StringIO(b"".join(parts).decode())
+    for one in (outcomes_of("", run_id, listed, everything), found_messages(searched)):
+        lines = io.StringIO(b"".join(one.parts("csv")).decode())
         rows = Counter(row["outcome"] for row in csv.DictReader(lines))
         assert rows.pop("", 0) == report.without_outcome
         assert rows == told

@@ -19,9 +19,9 @@ from mqdlq import lake
 from mqdlq.directories import PROJECT
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
 from mqdlq.evaluation.workers import write_archive
-from mqdlq.plan import plan_hash
 from tests.support.evaluation.equality import expected, random_rows, random_table
 from tests.support.evaluation.snapshot_builders import write_rows
+from tests.support.plan_hashes import plan_hash
 
 pytestmark = pytest.mark.spark
 

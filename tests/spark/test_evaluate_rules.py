@@ -22,7 +22,7 @@ from mqdlq.evaluation.messages import Bounds, Strategy
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
 from mqdlq.lake import PlanDescription, StepCount
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, QueueKind, Step
-from mqdlq.plan import plan_hash, resolve, steps_for
+from mqdlq.plan import resolve, steps_for
 from mqdlq.rules import parse
 from tests.spark.test_strategies import WHOLE
 from tests.support.evaluation.snapshot_builders import (
@@ -31,6 +31,7 @@ from tests.support.evaluation.snapshot_builders import (
     take_snapshot,
     write_rows,
 )
+from tests.support.plan_hashes import plan_hash
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

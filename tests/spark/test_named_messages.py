@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.evaluation.messages import Bounds, Strategy
+from mqdlq.lake.schema import CHOSEN, FileDigest
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
-from mqdlq.plan import plan_hash
 from mqdlq.rules import parse
 from tests.spark.test_evaluate_rules import RULES, by_python, odd_rows
 from tests.support.evaluation.snapshot_builders import dead_letter, no_dead_letter, write_rows
+from tests.support.plan_hashes import plan_hash
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -122,3 +126,36 @@ def test_a_lost_row_is_an_error_even_if_it_is_not_named(tmp_path: Path) -> None:
     assert str(caught.value) == (
         "snapshot s1 holds 2 messages, its manifest says 3; take a new snapshot [MQDLQ-408]"
     )
+
+
+def choose(snapshot: Path, browse_seqs: list[int]) -> None:
+    """Write the messages that the run of a snapshot is for, and the digests of its files."""
+    headers, chosen = (snapshot / name / "part-00000.parquet" for name in ("headers", "chosen"))
+    chosen.parent.mkdir()
+    pq.write_table(pa.table([browse_seqs], schema=CHOSEN), chosen)
+    files = {
+        f"{file.parent.name}/{file.name}": FileDigest(
+            file.stat().st_size, (sha256(file.read_bytes()).hexdigest(),)
+        )
+        for file in (headers, chosen)
+    }
+    manifest = replace(lake.read_manifest(str(snapshot)), files=files)
+    (snapshot / "_MANIFEST.json").write_text(manifest.to_json())
+
+
+@OF_EACH_STRATEGY
+def test_chosen_messages_are_planned_as_in_the_whole_plan(
+    tmp_path: Path, strategy: Strategy
+) -> None:
+    rows = [{**row, "browse_seq": number} for number, row in enumerate(odd_rows(), start=1)]
+    chosen = [row for row in rows if row["browse_seq"] % 3]
+    snapshot = write_rows(str(tmp_path), rows, parse(RULES), rows_to_a_group=9)
+    choose(Path(snapshot), [row["browse_seq"] for row in chosen])
+
+    evaluate(
+        snapshot, plan=str(tmp_path / "plan"), bounds=Bounds(strategy=strategy, rows_to_a_task=20)
+    )
+
+    numbers = {row["browse_seq"] for row in chosen}
+    wanted = [row for row in by_python(rows, RULES) if row.browse_seq in numbers]
+    assert list(lake.planned_messages(str(tmp_path / "plan"))) == wanted

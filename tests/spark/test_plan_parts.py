@@ -22,9 +22,9 @@ from mqdlq.evaluation.plan_parts import (
 )
 from mqdlq.lake.plans import unfinished_messages
 from mqdlq.lake.schema import HEADERS, PLAN
-from mqdlq.plan import plan_hash
 from mqdlq.rules import Pattern, parse
 from tests.support.evaluation.equality import expected, random_rows, random_table
+from tests.support.plan_hashes import plan_hash
 
 NULLABLE = pa.schema([field.with_nullable(True) for field in HEADERS])
 

@@ -28,7 +28,6 @@ from mqdlq.evaluation.messages import (
 from mqdlq.lake import Snapshot
 from mqdlq.lake.files import BLOCK
 from mqdlq.model import PlannedMessage
-from mqdlq.plan import plan_hash
 from mqdlq.rules import RulesTable, parse, print_table
 from tests.support.evaluation.equality import expected, random_rows, random_table
 from tests.support.evaluation.snapshot_builders import (
@@ -37,6 +36,7 @@ from tests.support.evaluation.snapshot_builders import (
     take_snapshot,
     write_rows,
 )
+from tests.support.plan_hashes import plan_hash
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import click
-import typer
 
 from mqdlq.cli import COMMANDS, queue_managers
 from mqdlq.cli.commands import Command, load
@@ -25,8 +24,7 @@ def declared_commands() -> Iterator[tuple[Path, Command]]:
 @cache
 def mounted_commands() -> dict[Path, Any]:
     """Return the commands of other distributions by their paths."""
-    group: Any = typer.main.get_command(queue_managers.application())
-    return {("qm", name): command for name, command in group.commands.items()}
+    return {("qm", name): command for name, command in queue_managers.program().commands.items()}
 
 
 @cache

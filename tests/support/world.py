@@ -28,19 +28,20 @@ from mqdlq import directories, lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler, check
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.lake import PlanDescription, SnapshotManifest, StepCount
+from mqdlq.lake import PlanDescription, SnapshotManifest, StepCount, selected
 from mqdlq.lake.schema import PLAN, steps_text
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
-from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
+from mqdlq.plan import resolve, steps_for, steps_without_a_dlh
 from mqdlq.rules import freeze, parse
 from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, settle
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense import prepare_run, record_run
+from mqdlq.stages.sense import prepare_run
 from mqdlq.stages.snapshot.capture import SnapshotOptions
 from mqdlq.stages.snapshot.taking import take_snapshot
+from tests.support.plan_hashes import plan_hash
 from tests.support.write_locks import require_write_locks
 
 DEFINITIONS = """
@@ -165,12 +166,18 @@ class World:
         dry_run: bool = False,
         run_id: str | None = None,
         message_keys: tuple[str, ...] = (),
+        where: str = "",
+        as_of: str = "",
         action: str | None = None,
         repair: dict[str, Any] | None = None,
         user: str = "",
+        allows_bodies: bool = False,
         **keys: Any,
     ) -> Run:
-        """Start a run with a table, as text or in YAML; `keys` are those of the handler's YAML."""
+        """Start a run with a table, as text or in YAML; `keys` are those of the handler's YAML.
+
+        `allows_bodies` lets its repairs replace bodies.
+        """
         self.runs += 1
         folder = self.directory / "rules"
         folder.mkdir(exist_ok=True)
@@ -178,8 +185,12 @@ class World:
         table = check(rules, "test.yaml").table if rules.startswith("table:") else None
         keys |= {"table": freeze(table)} if table else {"rules": "test.rules"}
         keys.setdefault("connections", self.connections)
+        if allows_bodies:
+            keys |= {"repair": {"body": True}, "approval": {"second_person": ["discard"]}}
+            keys["payload"] = "full"
         handler = Handler(name="test", directory=folder, connection="mq", **keys)
         given: dict[str, Any] = {"action": action, "repair": repair, "started_by_user": user}
+        given |= {"where": where, "as_of": as_of}
         options = RunOptions(dry_run=dry_run, message_keys=message_keys, **given)
         return self.begin(run_id or f"run-{self.runs}", handler, options)
 
@@ -193,7 +204,8 @@ class World:
             clock=self.clock,
             options=options,
         )
-        record_run(run, self.ledger)
+        if self.ledger.runs.get(run.run_id) is None:
+            self.ledger.runs.record(run)
         return run
 
     def plan(self, rules: str, **options: Any) -> Execution:
@@ -239,9 +251,8 @@ class World:
         table = parse(run.rules_text, queue_kind=run.queue_kind, frozen=True)
         rows = []
         without_a_dlh = steps_without_a_dlh(table) if run.has_given_action else ()
-        for row in lake.snapshot_rows(snapshot.location):
-            if run.named and row["message_key"] not in run.named:
-                continue
+        own = selected.chosen_batches(snapshot.location, lake.schema.HEADERS.names)
+        for row in (row for batch in own for row in batch.to_pylist()):
             is_asked = table.acts_on(row["class"])
             steps = without_a_dlh
             if is_asked:

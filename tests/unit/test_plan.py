@@ -6,17 +6,9 @@ from hashlib import sha256
 import pytest
 
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
-from mqdlq.plan import (
-    columns_of,
-    decide,
-    needs_a_dlh,
-    plan_hash,
-    resolve,
-    row_content,
-    steps_for,
-    steps_without_a_dlh,
-)
+from mqdlq.plan import columns_of, decide, needs_a_dlh, resolve, steps_for, steps_without_a_dlh
 from mqdlq.rules import parse
+from tests.support.plan_hashes import plan_hash, row_content
 
 ROW = {
     "dlh_dest_q_name": "PAYMENTS",

@@ -10,34 +10,37 @@ import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
-from airflow.sdk import DAG, BaseOperator, TaskGroup
+from airflow.sdk import DAG
 from airflow.sdk.definitions.param import ParamsDict
-
-Kind = TypeVar("Kind")
 
 GIVEN: Final = "_BaseOperator__init_kwargs"
 """Where an operator has the arguments that it was made with."""
 
 
-class Original(Generic[Kind]):
+class Original:
     """An object of Airflow to copy, and those of its attributes that each copy needs for itself."""
 
-    def __init__(self, whole: Kind) -> None:
-        self.whole = whole
+    def __init__(self, whole: object) -> None:
+        self._kind, self._has_slots = type(whole), not vars(whole)
+        slots = getattr(self._kind, "__slots__", ()) if self._has_slots else ()
+        self._attributes = vars(whole) | {name: getattr(whole, name) for name in slots}
+        self.given: Mapping[str, Any] = self._attributes.get(GIVEN, {})
         self._own = [
-            name for name, value in vars(whole).items() if isinstance(value, dict | list | set)
+            name
+            for name, value in self._attributes.items()
+            if isinstance(value, dict | list | set) and name != GIVEN
         ]
 
-    def copy(self, **others: Any) -> Kind:
+    def copy(self, others: Mapping[str, Any]) -> Any:
         """Return a copy with these attributes, which Airflow does not check."""
-        attributes = vars(self.whole).copy()
+        attributes = {**self._attributes, **others}
         for name in self._own:
             attributes[name] = attributes[name].copy()
-        attributes.update(others)
-        twin = object.__new__(type(self.whole))
-        object.__setattr__(twin, "__dict__", attributes)
+        twin = object.__new__(self._kind)
+        for name, value in (attributes if self._has_slots else {"__dict__": attributes}).items():
+            object.__setattr__(twin, name, value)
         return twin
 
 
@@ -51,33 +54,34 @@ class Pattern:
     """
 
     def __init__(self, dag: DAG) -> None:
-        self.timetable = dag.timetable
-        self._dag = Original(dag)
-        self._tasks = [Original(task) for task in dag.tasks if isinstance(task, BaseOperator)]
+        self.timetable, self._params = dag.timetable, dag.params
+        self._dag, self._group = Original(dag), Original(dag.task_group)
+        self._tasks = {task.task_id: Original(task) for task in dag.tasks}
 
     def copy(
         self, dag_id: str, of_dag: Mapping[str, Any], of_tasks: Mapping[str, Mapping[str, Any]]
     ) -> DAG:
         """Return a DAG that differs by its id, these attributes, and those of its tasks."""
-        params = copy(self._dag.whole.params)
-        dag = self._dag.copy(dag_id=dag_id, dag_display_name=dag_id, params=params, **of_dag)
-        group = TaskGroup.create_root(dag)
-        for original in self._tasks:
-            task_id = original.whole.task_id
+        names = {"dag_id": dag_id, "dag_display_name": dag_id, "params": copy(self._params)}
+        dag: DAG = self._dag.copy({**of_dag, **names})
+        group = self._group.copy({"dag": dag})
+        for task_id, original in self._tasks.items():
             own = {**of_tasks[task_id], "task_group": group, "params": ParamsDict()}
-            given = {**vars(original.whole)[GIVEN], **own, "dag": dag}
-            group.children[task_id] = original.copy(**own, _dag=dag, **{GIVEN: given})
+            given = {**original.given, **own, "dag": dag}
+            group.children[task_id] = original.copy({**own, "_dag": dag, GIVEN: given})
         vars(dag).update(task_group=group, task_dict=dict(group.children))
         return dag
 
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Keep Python from looking for garbage, which a growing number of DAGs makes ever slower."""
-    was_enabled = gc.isenabled()
+    """Keep Python from looking for garbage, which a growing number of DAGs makes ever slower.
+
+    Python never looks at what has been made by then: a process parses once, and ends.
+    """
     gc.disable()
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        gc.freeze()
+        gc.enable()

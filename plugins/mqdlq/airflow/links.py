@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
@@ -17,24 +16,13 @@ if TYPE_CHECKING:
     from mqdlq.airflow.operators.stages import Report
 
 
-BASE_URL: Final = "AIRFLOW__API__BASE_URL"
-
-
 def airflow_address() -> str:
     return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
 
 
-def handler_page(handler: str) -> str:
-    """Return the path of a handler's page on Airflow's host, for the documentation of its DAG."""
-    return _paths_below(os.environ.get(BASE_URL)).handler(handler)
-
-
 @cache
-def _paths_below(_named: str | None) -> Paths:
-    """Return the paths on Airflow's host; a thousand DAGs would ask its configuration each time.
-
-    It does not change in a process, except by the environment, which is why that is given.
-    """
+def paths_on_host() -> Paths:
+    """Return the paths on Airflow's host, for the documentation of DAGs; a process asks once."""
     return Paths(urlsplit(airflow_address()).path)
 
 

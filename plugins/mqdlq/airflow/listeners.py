@@ -1,5 +1,7 @@
 """Create the missing pools of a DAG run when it starts, and write its note when it ends.
 
+A service of Airflow also imports what its tasks and parses need, before it forks their processes.
+
 Airflow leaves a task without an existing pool scheduled without a limit, and reports that in the
 scheduler's log only. A note is the headline of the report, which the task report leaves in an XCom:
 a task cannot write a note without an account for Airflow's API. These listeners of the plugin run
@@ -12,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.listeners import hookimpl
@@ -43,8 +46,18 @@ log = logging.getLogger(__name__)
 
 
 @hookimpl
-def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
-    del msg
+def on_starting(component: object) -> None:
+    """Import what our DAG files import, so that the processes that a service forks do not have to.
+
+    Under LocalExecutor the scheduler forks the processes of tasks; the dag-processor forks parses.
+    """
+    if type(component).__name__ == "Job":  # a task calls this, too, and may be one of others
+        import_module("mqdlq.airflow.dags")
+        import_module("mqdlq.airflow.operators.submit")
+
+
+@hookimpl
+def on_dag_run_running(dag_run: DagRun) -> None:
     if not dag_run.dag_id.startswith(OURS) or dag_run.dag is None:
         return
     for name in sorted({task.pool for task in dag_run.dag.tasks}):
@@ -56,9 +69,8 @@ def _make_pool(name: str, dag_id: str) -> None:
 
     Never raises: the scheduler calls this. Repeated calls, also by two schedulers, create one pool.
     """
-    # Tasks load the plugin, too, and have no use for Airflow's models.
-    from airflow.models.pool import Pool  # noqa: PLC0415
-    from airflow.utils.session import create_session  # noqa: PLC0415
+    from airflow.models.pool import Pool  # noqa: PLC0415 (tasks load this, and need no models)
+    from airflow.utils.session import create_session  # noqa: PLC0415 (the same)
 
     try:
         # Not the scheduler's own session: a failure here must leave its transaction intact.
@@ -85,14 +97,12 @@ def _make_pool(name: str, dag_id: str) -> None:
 
 
 @hookimpl
-def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
-    del msg
+def on_dag_run_success(dag_run: DagRun) -> None:
     _write_notes(dag_run)
 
 
 @hookimpl
-def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
-    del msg
+def on_dag_run_failed(dag_run: DagRun) -> None:
     _write_notes(dag_run)
 
 
@@ -107,16 +117,13 @@ def _write_notes(dag_run: DagRun) -> None:
     if not dag_run.dag_id.startswith(OURS):
         return
     try:
-        session = object_session(dag_run)
-        if session is None:
+        if (session := object_session(dag_run)) is None:
             return
         with session.no_autoflush:
-            words = _words(session, dag_run)
-            if words is None:
+            if (words := _words(session, dag_run)) is None:
                 return
             _write(dag_run, "dag_run_note", words["note"])
-            task = dag_run.get_task_instance(REPORT, session=session)
-            if task is not None:
+            if task := dag_run.get_task_instance(REPORT, session=session):
                 _write(task, "task_instance_note", words["attention"])
     except (SQLAlchemyError, ValueError):  # ValueError: the XCom is not JSON
         log.warning(
@@ -140,17 +147,12 @@ def _words(session: Any, dag_run: DagRun) -> dict[str, str] | None:
 
 
 def _left(session: Any, dag_run: DagRun, task_id: str) -> dict[str, Any] | None:
-    # Tasks load the plugin, too, and have no use for Airflow's models.
-    from airflow.models.xcom import XComModel  # noqa: PLC0415
+    from airflow.models.xcom import XComModel  # noqa: PLC0415 (tasks do not need models)
 
-    value = session.scalar(
-        select(XComModel.value).where(
-            XComModel.dag_run_id == dag_run.id,
-            XComModel.task_id == task_id,
-            XComModel.map_index == -1,
-            XComModel.key == XCOM_KEY,
-        )
+    chosen = select(XComModel.value).filter_by(
+        dag_run_id=dag_run.id, task_id=task_id, map_index=-1, key=XCOM_KEY
     )
+    value = session.scalar(chosen)
     found = json.loads(value) if isinstance(value, str) else value
     return found if isinstance(found, dict) else None
 

@@ -130,7 +130,7 @@ def emit(run: Run, files: ReportFiles, handler: Handler, *, ledger: Ledger, now:
     _gauge(Metric.RUN_UNACCOUNTED, int(not files.adds_up), run)
     _emit_verdict(run.handler, failed=files.failed)
     _gauge(Metric.OPEN_BREAKERS, len(files.breakers), run)
-    if not run.message_keys:  # such a run knows too little of the queue
+    if not run.is_for_some:  # such a run knows too little of the queue
         is_empty = look is not None and not look.is_work and not look.depth
         _emit_about_the_queue(run, files, ledger, now, is_known=seen is not None or is_empty)
         if not files.failed and run.run_type != "backfill":

@@ -11,10 +11,12 @@ from typing import Any
 
 from airflow.sdk import BaseHook, BaseNotifier, Context
 
+from mqdlq.airflow.links import airflow_address
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import Event, Notification
 from mqdlq.reading.alerts import Alert
+from mqdlq.reading.page_paths import Paths
 
 TIMEOUT_S = 10
 
@@ -73,9 +75,10 @@ log = logging.getLogger(__name__)
 def notify(handler: Handler, alerts: Iterable[Alert], context: Context, run_id: str) -> list[Event]:
     """Call the handler's notifiers for each alert; return the events that all of them received.
 
-    The notifiers' arguments are templates with the variable `alert`: event, title, text, handler
-    and run_id. If a notifier fails, the log has an ERROR, the other notifiers are still called, and
-    the alert is sent again when the task runs again.
+    The notifiers' arguments are templates with the variable `alert`: event, title, text, handler,
+    run_id, and the address where to go on, with which the text ends. If a notifier fails, the log
+    has an ERROR, the other notifiers are still called, and the alert is sent again when the task
+    runs again.
     """
     delivered = []
     for alert in alerts:
@@ -116,11 +119,16 @@ def _call(
     notification: Notification, alert: Alert, context: Context, handler: str, run_id: str
 ) -> None:
     notifier = notifier_class(notification.notifier)(**notification.arguments)
+    paths, inbox = Paths(airflow_address()), {"handler": handler}
+    is_asked = alert.event is Event.APPROVAL
+    address = paths.run(handler, run_id) if is_asked else paths.inbox(inbox)
     known: dict[str, Any] = {
         "event": alert.event.value,
         "meaning": alert.event.meaning,
         "title": alert.title,
-        "text": alert.text,
+        # Without `[api] base_url` nobody could follow it.
+        "text": f"{alert.text}\n{address}" if paths.airflow else alert.text,
+        "address": address,
         "handler": handler,
         "run_id": run_id,
     }

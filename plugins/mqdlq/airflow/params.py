@@ -55,6 +55,20 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         " of its 64 hex digits, the first are enough if they are unique); none means all. The run"
         " plans and reports no other message.",
     },
+    "where": _optional(
+        "The messages with",
+        "Act on the messages that meet this condition only, such as cause=14e0cdf53d6f and"
+        " application=payd*; the filters of the page of messages, joined by `and`. The run plans"
+        " and reports no other message.",
+        maxLength=4000,
+    ),
+    "as_of": _optional(
+        "As of this snapshot",
+        "With a condition: of the messages that met it in this snapshot, such as"
+        " 20261121T024925Z-e20085a8, and not of those that arrived since. Without one the run's own"
+        " snapshot counts.",
+        pattern=r"^[A-Za-z0-9-]{1,100}$",
+    ),
     "action": _optional(
         "This action for them",
         "What to do with these messages, in place of the table's rules: one rule without patterns,"
@@ -67,7 +81,8 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "title": "Repair them",
         "description": "The fields that the messages get when that action puts them: Format,"
         ' CodedCharSetId or both, such as {"format": "MQSTR", "coded_char_set_id": 1208}. With {}'
-        " only the destination changes. The body never changes. The originals go to the archive,"
+        " only the destination changes. With body_sha256 and body_length of a stored replacement,"
+        " one message gets another body; otherwise bodies stay. The originals go to the archive,"
         " and a person must approve the plan.",
     },
     "full_snapshot": _switch(

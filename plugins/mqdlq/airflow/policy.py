@@ -51,9 +51,7 @@ def _handlers() -> list[Handler]:
 
 
 def _queues(handler: Handler) -> set[str]:
-    from mqdlq.stages.run_options import read_control_data  # noqa: PLC0415 (see above)
-
-    control = read_control_data(handler)
+    control = handler.control_data()
     named = control.input_q.strip() if control is not None else ""
     return {named or USUAL_DLQ, handler.state_queue}
 

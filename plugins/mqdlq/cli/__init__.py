@@ -11,6 +11,7 @@ from mqdlq.cli.commands import Command, OnDemand
 COMMANDS: Final = {
     "init": Command("Write the first files of a handler.", "init:init"),
     "run": Command("Run a handler once, in the foreground, through Airflow.", "run:run"),
+    "stop": Command("End a run in progress after its unit of work.", "stop:stop"),
     "backfill": Command(
         "Evaluate stored snapshots by today's rules, through Airflow.", "run:backfill"
     ),
@@ -34,6 +35,7 @@ COMMANDS: Final = {
     ),
     "decode": Command("Show what a message is, and its headers.", "decode:decode"),
     "report": Command("Print the report of a run.", "report:report"),
+    "find": Command("Search in the captured bodies of messages.", "find:find"),
     "restore": Command("Restore discarded messages from the archive."),
     "restore list": Command(
         "List the archived messages, and whether each can be restored.", "restore:list_archive"
@@ -85,26 +87,10 @@ COMMANDS: Final = {
 """The commands by their paths; a group has no place."""
 
 
-def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:  # noqa: ARG001 (click's signature)
-    if wanted:
-        from importlib.metadata import version  # noqa: PLC0415 (takes a tenth of a start)
-
-        click.echo(f"mqdlq {version('mqdlq')}")
-        context.exit()
-
-
-app: Final = OnDemand(
-    COMMANDS,
-    help="Handle IBM MQ's dead-letter queues, as an Airflow workflow on Spark.",
-    context_settings={"max_content_width": 100},
-    params=[
-        click.Option(
-            ["--version"],
-            help="Show the version and exit.",
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_print_version,
-        )
-    ],
+app: Final = click.version_option(package_name="mqdlq", message="%(package)s %(version)s")(
+    OnDemand(
+        COMMANDS,
+        help="Handle IBM MQ's dead-letter queues, as an Airflow workflow on Spark.",
+        context_settings={"max_content_width": 100},
+    )
 )

@@ -9,9 +9,10 @@ Queues are only inquired.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -25,10 +26,9 @@ from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, MqDlqErro
 from mqdlq.handlers import Handler, load_handlers
 from mqdlq.local.environment import find_settings
 from mqdlq.model import QueueKind
-from mqdlq.mqi.connect import QueueManager, connect
+from mqdlq.mqi.connect import QueueManager, connect, name_bytes
 from mqdlq.mqi.inquiries import run_command
 from mqdlq.rules import ControlData
-from mqdlq.stages.run_options import read_control_data
 from mqdlq.words import count
 
 EVERY: Final = "*"
@@ -70,18 +70,19 @@ def advise_on_backout(
     """
     mq = queue_manager.client.CMQC
     dead_letter_queue = str(queue_manager.inquire(mq.MQCA_DEAD_LETTER_Q_NAME))
-    found = [queue for queue in _inquire(queue_manager, pattern) if queue.is_local]
-    # A queue outside the pattern may name a queue inside it as its BOQNAME.
-    every = found if pattern == EVERY else _inquire(queue_manager, EVERY)
-    targets = {queue.backout_queue for queue in every if queue.backout_queue != queue.name}
+    # A queue outside the pattern may name a queue inside it as its BOQNAME, or be one itself.
+    known = {queue.name: queue for queue in _inquire(queue_manager, EVERY)}
+    found = known.values() if pattern == EVERY else _inquire(queue_manager, pattern)
+    targets = {one.backout_queue for one in known.values() if one.backout_queue != one.name}
     left_out = {dead_letter_queue, *targets, *handlers, *state_queues}
     is_of_system = pattern.startswith(SYSTEM)
-    advisor = _Advisor(queue_manager, dead_letter_queue, {queue.name: queue for queue in found})
+    # A queue that the user may not display is not among them: to ask for it by its name fails.
+    ask = cache(lambda name: known.get(name) or next(iter(_inquire(queue_manager, name)), None))
     advice = []
     for queue in sorted(found, key=lambda queue: queue.name):
         is_asked = is_of_system or not queue.name.startswith(SYSTEM)
         if queue.is_of_applications and is_asked and queue.name not in left_out:
-            faults = list(advisor.find(queue))
+            faults = list(_find_faults(queue, ask, dead_letter_queue))
             one = {
                 "queue": queue.name,
                 "bothresh": queue.threshold,
@@ -94,75 +95,59 @@ def advise_on_backout(
     return advice
 
 
-class _Advisor:
-    """Advises on queues; asks the queue manager once about each backout queue."""
+def _find_faults(
+    queue: _Queue, ask: Callable[[str], _Queue | None], dead_letter_queue: str
+) -> Iterator[tuple[str, ...]]:
+    """Yield each fault of a queue, and the MQSC commands that correct it.
 
-    def __init__(
-        self, queue_manager: QueueManager, dead_letter_queue: str, known: Mapping[str, _Queue]
-    ) -> None:
-        self._queue_manager = queue_manager
-        self._dead_letter_queue = dead_letter_queue
-        self._known: dict[str, _Queue | None] = {**known}
-
-    def find(self, queue: _Queue) -> Iterator[tuple[str, ...]]:
-        """Yield each fault of a queue, and the MQSC commands that correct it."""
-        name = queue.backout_queue
-        if not name and not queue.threshold:
-            text = (
-                "BOTHRESH is 0 and BOQNAME is blank: a message that cannot be processed is backed"
-                " out without end"
-            )
-        elif not name:
-            text = (
-                f"BOQNAME is blank: after {queue.threshold} backouts, messages go to the"
-                " dead-letter queue"
-            )
-        elif name == queue.name:
-            text = "BOQNAME is the queue itself"
-        elif name == self._dead_letter_queue:
-            text = (
-                f"BOQNAME {name} is the dead-letter queue (DEADQ), where no rule matches messages"
-                " without an MQDLH"
-            )
-        else:
-            yield from self._find_unusable_queue(queue)
-            return
-        yield text, *self._give_backout_queue(queue)
-
-    def _give_backout_queue(self, queue: _Queue) -> Iterator[str]:
-        """Yield the commands that give a queue its own backout queue; none without a name."""
-        name = f"{queue.name}.BACKOUT"
-        if len(name) > _LONGEST_NAME:
-            return
-        if self._ask(name) is None:
-            yield _define(name, queue)
+    `ask` returns a queue of any type, None if it is not defined.
+    """
+    name = queue.backout_queue
+    if not name and not queue.threshold:
+        text = (
+            "BOTHRESH is 0 and BOQNAME is blank: a message that cannot be processed is backed"
+            " out without end"
+        )
+    elif not name:
+        text = (
+            f"BOQNAME is blank: after {queue.threshold} backouts, messages go to the"
+            " dead-letter queue"
+        )
+    elif name == queue.name:
+        text = "BOQNAME is the queue itself"
+    elif name == dead_letter_queue:
+        text = (
+            f"BOQNAME {name} is the dead-letter queue (DEADQ), where no rule matches messages"
+            " without an MQDLH"
+        )
+    else:
+        yield from _find_faults_of_target(queue, ask(name))
+        return
+    own, commands = f"{queue.name}.BACKOUT", list[str]()
+    if len(own) <= _LONGEST_NAME:
         threshold = queue.threshold or THRESHOLD
-        yield f"ALTER QLOCAL('{queue.name}') BOTHRESH({threshold}) BOQNAME('{name}')"
+        commands = [] if ask(own) else [_define(own, queue)]
+        commands.append(f"ALTER QLOCAL('{queue.name}') BOTHRESH({threshold}) BOQNAME('{own}')")
+    yield text, *commands
 
-    def _find_unusable_queue(self, queue: _Queue) -> Iterator[tuple[str, ...]]:
-        name = queue.backout_queue
-        target = self._ask(name)
-        if not queue.threshold:
-            command = f"ALTER QLOCAL('{queue.name}') BOTHRESH({THRESHOLD})"
-            yield "BOTHRESH is 0, so that BOQNAME has no effect", command
-        if target is None:
-            yield f"BOQNAME {name} is not defined", _define(name, queue)
-        elif not target.is_local:
-            yield (f"BOQNAME {name} is not a local queue, so that no handler can serve it",)
-        else:
-            if target.is_inhibited:
-                command = f"ALTER QLOCAL('{name}') PUT(ENABLED)"
-                yield f"puts to BOQNAME {name} are inhibited", command
-            if target.max_length < queue.max_length:
-                taken = f"BOQNAME {name} takes messages of {target.max_length:,} bytes"
-                command = f"ALTER QLOCAL('{name}') MAXMSGL({queue.max_length})"
-                yield f"{taken}, the queue of {queue.max_length:,}", command
 
-    def _ask(self, name: str) -> _Queue | None:
-        """Return a queue of any type, or None if there is none that the user may display."""
-        if name not in self._known:
-            self._known[name] = next(iter(_inquire(self._queue_manager, name)), None)
-        return self._known[name]
+def _find_faults_of_target(queue: _Queue, target: _Queue | None) -> Iterator[tuple[str, ...]]:
+    name = queue.backout_queue
+    if not queue.threshold:
+        command = f"ALTER QLOCAL('{queue.name}') BOTHRESH({THRESHOLD})"
+        yield "BOTHRESH is 0, so that BOQNAME has no effect", command
+    if target is None:
+        yield f"BOQNAME {name} is not defined", _define(name, queue)
+    elif not target.is_local:
+        yield (f"BOQNAME {name} is not a local queue, so that no handler can serve it",)
+    else:
+        if target.is_inhibited:
+            command = f"ALTER QLOCAL('{name}') PUT(ENABLED)"
+            yield f"puts to BOQNAME {name} are inhibited", command
+        if target.max_length < queue.max_length:
+            taken = f"BOQNAME {name} takes messages of {target.max_length:,} bytes"
+            command = f"ALTER QLOCAL('{name}') MAXMSGL({queue.max_length})"
+            yield f"{taken}, the queue of {queue.max_length:,}", command
 
 
 def _define(name: str, queue: _Queue) -> str:
@@ -180,7 +165,7 @@ def _inquire(queue_manager: QueueManager, name: str) -> list[_Queue]:
         mq.MQIA_DEFINITION_TYPE,
         mq.MQIA_USAGE,
     ]
-    asked = {mq.MQCA_Q_NAME: name.encode("ascii", "replace"), cf.MQIACF_Q_ATTRS: attributes}
+    asked = {mq.MQCA_Q_NAME: name_bytes(name), cf.MQIACF_Q_ATTRS: attributes}
     try:
         responses = run_command(queue_manager, "MQCMD_INQUIRE_Q", asked)
     except QueueManagerError as error:
@@ -264,7 +249,7 @@ def _find_queues_of_handlers(
     served: dict[str, set[str]] = defaultdict(set)
     state_queues = set()
     for handler in handlers:
-        control = read_control_data(handler) or ControlData()
+        control = handler.control_data() or ControlData()
         name = control.input_q_mgr.strip()
         if not name and handler.connection not in names:
             names[handler.connection] = ""

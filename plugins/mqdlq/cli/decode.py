@@ -14,13 +14,7 @@ from mqdlq.cli.rules import name_of
 from mqdlq.errors import PasteError
 from mqdlq.headers import ChainedHeader, Description, MessageDescriptor, describe
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, replace_undecodable
-from mqdlq.headers.fields import (
-    HeaderField,
-    as_json,
-    header_fields,
-    record_fields,
-    undecodable_fields,
-)
+from mqdlq.headers.fields import HeaderField, as_json, header_fields, record_fields
 from mqdlq.headers.representation import ByteOrder, integer_order
 from mqdlq.rules.diagnostics import counted
 from mqdlq.tools.dumps import PastedMessage, as_text, read_pasted
@@ -189,9 +183,9 @@ def _as_json(message: PastedMessage, found: Description, show_payload: bool) -> 
 def _header_as_json(message: PastedMessage, header: ChainedHeader) -> dict[str, Any]:
     fields = header_fields(header)
     shown: dict[str, Any] = {"type": header.structure, "fields": as_json(fields)}
-    if unread := undecodable_fields(fields):
-        shown["undecoded"] = {
-            field.ibm_name: message.body[header.offset + field.offset :][: field.length].hex()
-            for field in unread
-        }
-    return shown
+    undecoded = {
+        field.ibm_name: message.body[header.offset + field.offset :][: field.length].hex()
+        for field in fields
+        if isinstance(field.value, str) and replace_undecodable(field.value) != field.value
+    }
+    return shown | ({"undecoded": undecoded} if undecoded else {})

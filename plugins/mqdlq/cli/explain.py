@@ -49,7 +49,7 @@ from mqdlq.rules.diagnostics import listed
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, Kind
 from mqdlq.stages.snapshot.preview import browse_rows, choose_queue
 from mqdlq.stages.snapshot.rows import PropertyMatches
-from mqdlq.tools.dumps import PastedMessage, as_text, looks_pasted, read_pasted
+from mqdlq.tools.dumps import PastedMessage, as_text, json_object, looks_pasted, read_pasted
 
 _HEXADECIMAL: Final = frozenset(string.hexdigits)
 _SNAPSHOT_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
@@ -291,8 +291,10 @@ def _file_messages(file: BinaryIO, name: str, table: RulesTable) -> Iterator[Mes
             break
     if not head.strip():
         return
-    row = _object(head)
-    if head.lstrip()[:1] in {b"{", b"["} and not _is_of_qm(row):
+    row = json_object(head) or {}
+    # A line of `mqdlq qm browse`, or the first line of `mqdlq qm dump`, is read as a paste.
+    is_of_qm = "body" in row or str(row.get("format")).startswith("mqdlq")
+    if head.lstrip()[:1] in {b"{", b"["} and not is_of_qm:
         yield from _row_messages(chain(head.splitlines(keepends=True), file), name)
         return
     text = as_text(head + file.read())
@@ -327,25 +329,12 @@ def _of_paste(number: int, message: PastedMessage, matches: PropertyMatches) -> 
     return Message(number, label, seen.cls, values, has_md=False)
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _is_of_qm(row: dict[str, Any] | None) -> bool:
-    """Whether it is a line of `mqdlq qm browse` or the first line of `mqdlq qm dump`."""
-    return row is not None and ("body" in row or str(row.get("format")).startswith("mqdlq"))
-
-
 def _row_messages(lines: Iterable[bytes], name: str) -> Iterator[Message]:
     known, count = set(HEADERS.names), 0
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        place, row = f"{name}:{number}", _object(line)
+        place, row = f"{name}:{number}", json_object(line)
         if row is None:
             raise _not_a_message(place, _EXPECTED)
         count += 1

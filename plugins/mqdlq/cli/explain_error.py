@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import re
 
 import click
 
-from mqdlq.error_catalogue import PREFIX, entries
+from mqdlq.error_catalogue import PREFIX, entries, without_links
 from mqdlq.rules.diagnostics import listed
 
 
@@ -33,11 +32,6 @@ def explain_error(error_id: str) -> None:
     entry = known[wanted]
     for text in entry.texts() or ("an error of a script of the repository, which is not here",):
         click.echo(f"{entry.error_id}: {text}")
-    click.echo(f"  look here: {_plain(entry.look)}")
-    click.echo(f"  do this:   {_plain(entry.do)}")
+    click.echo(f"  look here: {without_links(entry.look)}")
+    click.echo(f"  do this:   {without_links(entry.do)}")
     click.echo(f"  page:      docs/reference/errors.md#{entry.anchor}")
-
-
-def _plain(markdown: str) -> str:
-    # A terminal shows links without their targets.
-    return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", markdown)

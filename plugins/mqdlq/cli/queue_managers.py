@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import wraps
 from importlib.metadata import entry_points
 from typing import Annotated, Any, Final, Literal
 
@@ -144,37 +142,21 @@ def _unknown(name: str, error: Exception) -> str:
 def qm() -> None:
     """Implement `mqdlq qm`."""
     context = click.get_current_context()
-    application()(context.args, prog_name=OURS, terminal_width=context.terminal_width)
+    with transports.embedded(f"`{OURS}`"):
+        program()(context.args, prog_name=OURS, terminal_width=context.terminal_width)
 
 
-def application() -> Any:
-    """Return the typer application; raises TransportError if the distribution is not installed.
+def program() -> Any:
+    """Return the commands of embedded-mq as typer's group, which lets their errors pass.
 
     The entry point `qm` of group mqdlq.commands names theirs.
     """
-    with transports.embedded(f"`{OURS}`"):
-        (entry_point,) = entry_points(group="mqdlq.commands", name="qm")
-        theirs = entry_point.load()
-    import typer  # noqa: PLC0415 (the commands are theirs, and need it)
+    from typer import core, main  # noqa: PLC0415 (the commands are theirs, and need it)
 
-    ours = typer.Typer(
-        help=theirs.info.help,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"max_content_width": 100},
-    )
-    for command in theirs.registered_commands:
-        text = command.help.replace(THEIRS, OURS)
-        ours.command(command.name, help=text, no_args_is_help=True)(_reporting(command.callback))
-    return ours
-
-
-def _reporting(command: Callable[..., None]) -> Callable[..., None]:
-    @wraps(command)
-    def call(*arguments: Any, **options: Any) -> None:
-        with transports.embedded(f"`{OURS}`"):
-            command(*arguments, **options)
-
-    return call
+    (entry_point,) = entry_points(group="mqdlq.commands", name="qm")
+    theirs: Any = main.get_command(entry_point.load())
+    for command in theirs.commands.values():
+        command.help = command.help.replace(THEIRS, OURS)
+    group: Any = core.TyperGroup
+    settings = {"no_args_is_help": True, "context_settings": theirs.context_settings}
+    return group(commands=theirs.commands, help=theirs.help, rich_markup_mode=None, **settings)

@@ -87,8 +87,8 @@ def check(paths: tuple[str, ...], output: Literal["text", "json", "sarif"] = "te
     is wrong.
 
     Takes:
-      PATH: A rules table, a handler's YAML file, or a directory of both; - is a table on standard
-        input.
+      PATH: A rules table, a handler's YAML file, the file OWNERS, or a directory of them; - is a
+        table on standard input.
       --format: How to write it.
 
     For example:
@@ -116,7 +116,8 @@ def _files(paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
             continue
         found = [Path(path)]
         if found[0].is_dir():
-            found = [one for end in ("yaml", "rules") for one in sorted(found[0].glob(f"*.{end}"))]
+            kinds = ("*.yaml", "*.rules", "OWNERS")
+            found = [one for kind in kinds for one in sorted(found[0].glob(kind))]
             if not found:
                 raise click.BadParameter(f"'{path}' holds neither *.yaml nor *.rules")
         for file in found:
@@ -136,6 +137,8 @@ def _checked(files: Iterable[tuple[str, bytes]]) -> list[Checked]:
     for name, data in given:
         if name in handlers:
             results += (result for result in handlers[name] if result not in results)
+        elif Path(name).name == "OWNERS":
+            results.append(_of_owners(name, data))
         elif name not in named:
             results.append(_of_table(name, review_table(data, name)))
     return results
@@ -143,6 +146,14 @@ def _checked(files: Iterable[tuple[str, bytes]]) -> list[Checked]:
 
 def _of_table(path: str, result: CheckResult) -> Checked:
     return Checked(path, _rules_in(result), result.diagnostics, result)
+
+
+def _of_owners(name: str, data: bytes) -> Checked:
+    from mqdlq.handlers.owners import check_owners  # noqa: PLC0415 (imports pydantic)
+
+    owners, diagnostics = check_owners(data, name)
+    verdict = "refused" if owners is None else counted(len(owners.owners), "owner")
+    return Checked(name, verdict, diagnostics)
 
 
 def _of_handler(name: str, data: bytes) -> list[Checked]:
@@ -255,7 +266,10 @@ def _format(file: BinaryIO, *, only_check: bool) -> int:
         click.echo(canonical, nl=False)
         return 0
     if changes:
-        _replace_content(name, canonical)
+        final = Path(name).resolve()
+        with new_file(final) as formatted:
+            os.fchmod(formatted.fileno(), final.stat().st_mode)
+            formatted.write(canonical)
     click.echo(f"{name}: {'formatted' if changes else 'is canonical already'}")
     return 0
 
@@ -286,11 +300,3 @@ def convert(file: BinaryIO, to: Literal["yaml", "table"]) -> None:
 def _encoded(text: str) -> bytes:
     """Return a table's text as bytes; bytes that were not UTF-8 stay the same."""
     return text.encode("utf-8", "surrogateescape")
-
-
-def _replace_content(name: str, data: bytes) -> None:
-    """Replace a file's content atomically; its mode stays the same."""
-    final = Path(name).resolve()
-    with new_file(final) as file:
-        os.fchmod(file.fileno(), final.stat().st_mode)
-        file.write(data)

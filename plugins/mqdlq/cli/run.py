@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from datetime import UTC, datetime, time
+from pathlib import Path
 from typing import Annotated, Any
 
 import click
@@ -23,7 +24,16 @@ class OptionError(MqDlqError):
     """A value of --conf, --from or --to is not valid."""
 
 
-def run(handler: HandlerName, *, conf: str = "{}", why: str = "") -> None:
+def run(
+    handler: HandlerName,
+    *,
+    where: str = "",
+    as_of: str = "",
+    action: str = "",
+    conf: str = "{}",
+    body: Path | None = None,
+    why: str = "",
+) -> None:
     """Implement `mqdlq run`.
 
     The run ends with its report. After a run that acted, WAIT(n) lets another one wait n seconds
@@ -34,16 +44,26 @@ def run(handler: HandlerName, *, conf: str = "{}", why: str = "") -> None:
     its connection or the parameters are not valid, before the run is created.
 
     Takes:
+      --where: Only the messages that meet this condition: the parameter where.
+      --as-of SNAPSHOT: Of those in this snapshot, not those that arrived since: as_of.
+      --action: One rule without patterns for them: the parameter action.
       --conf: The run's parameters, as JSON.
+      --body FILE: Replace the body of the one message in message_keys: adds it to repair.
       --why: The reason for the run, or a ticket: the parameter why.
 
     For example:
       mqdlq run demo
       mqdlq run demo --conf '{"dry_run": true}' --why "ticket 4711"
+      mqdlq run demo --where 'reason=MQRC_Q_FULL and application=payd*' --action 'ACTION(RETRY)'
     """
+    options = {"where": where, "as_of": as_of, "action": action, "why": why}
     with refusing(HandlerError, OptionError, prefix=""):
         load_handler(handler)
-        given = _check(conf) | ({"why": why} if why else {})
+        given = _check(conf) | {name: value for name, value in options.items() if value}
+    if body is not None:
+        from mqdlq.cli.replacing import store  # noqa: PLC0415 (it imports Arrow)
+
+        given["repair"] = (given.get("repair") or {}) | store(handler, body, given)
     from mqdlq.local import foreground  # noqa: PLC0415 (the schemas of parameters take long)
 
     raise SystemExit(foreground.run(handler, given))

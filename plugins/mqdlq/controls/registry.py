@@ -82,6 +82,8 @@ class ControlChain:
 
     def _show(self, browse: Browses, work: WorkList, cursor: BrowseCursor) -> Iterator[BrowsedItem]:
         observers = [control for control in self._controls if browse in control.observes]
+        if observers:
+            _ = work.items  # an observer may keep the item of any message
         for control in observers:
             control.begin_observation(cursor, work)
         for met in work.browse(cursor):

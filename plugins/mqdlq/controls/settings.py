@@ -6,6 +6,7 @@ from mqdlq.controls import Keys
 from mqdlq.controls.limits import Limits
 from mqdlq.controls.loops import Loops
 from mqdlq.controls.ramp import Breaker, Ramp
+from mqdlq.controls.repair import Repairs
 from mqdlq.controls.sequences import Sequences
 
 
@@ -24,6 +25,9 @@ class Controls(Keys):
 
     sequences: Sequences | None = None
     """Keep messages together and in order: see [sequences](#sequences)."""
+
+    repair: Repairs = Repairs()
+    """What repairs may change: see [repair](#repair)."""
 
     @property
     def recognise_returns(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Flag, auto
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from mqdlq.controls.key_index import KeyIndex
 from mqdlq.controls.repair import Repair
@@ -102,8 +102,7 @@ class WorkItem:
         return None if step.action is Action.IGNORE else step
 
 
-@dataclass(frozen=True, slots=True)
-class BrowsedItem:
+class BrowsedItem(NamedTuple):
     """A message on the queue; `item` is None if it is not one of the run's messages."""
 
     key: bytes
@@ -134,8 +133,9 @@ _MANY: Final = 4096
 class WorkList:
     """The messages of a run that have not departed, which a browse recognises by their keys.
 
-    A message has a `WorkItem` from the time when a browse meets it, or when all `items` are asked
-    for, until it has departed: a million items would not fit into a task's memory.
+    A message with an open step has a `WorkItem` from the time when a browse meets it, any message
+    from when all `items` are asked for, until it has departed: a million items would not fit into a
+    task's memory.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class WorkList:
         self.steps = steps
         self._keys, self._make_item = keys, make_item
         self._made: dict[int, WorkItem] = {}
-        self._has_departed = bytearray(len(keys))
+        self._has_departed, self._was_seen = bytearray(len(keys)), bytearray(len(keys))
         for place in elsewhere:
             self._item_at(place).was_moved_elsewhere = True
 
@@ -165,9 +165,8 @@ class WorkList:
         return [self._item_at(place) for place in self._places()]
 
     def glance(self) -> Iterator[WorkItem]:
-        """Yield the items only to be read: those that do not exist yet are not kept."""
-        for place in self._places():
-            yield self._made.get(place) or self._make_item(place)
+        """Return the items only to be read: those that do not exist yet are not kept."""
+        return map(self._find_item, self._places())
 
     def browse(self, cursor: BrowseCursor) -> Iterator[BrowsedItem]:
         """Browse the queue from its head and recognise the run's messages.
@@ -176,7 +175,7 @@ class WorkList:
         that have not departed. Messages in doubt are assigned last.
         """
         self._forget_departed()
-        is_absent = bytearray(self._has_departed)
+        is_absent, self._was_seen = bytearray(self._has_departed), bytearray(len(self))
         for place, item in self._made.items():
             item.was_seen = False
             is_absent[place] = item.has_departed
@@ -185,9 +184,13 @@ class WorkList:
         for browsed in cursor.messages():
             key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
             place = self._keys.find(key)
-            recognised = None if place < 0 else self._item_at(place)
-            if recognised is not None:
+            recognised = None
+            if place >= 0:
+                self._was_seen[place] = True
+                recognised = self._find_item(place)
                 recognised.was_seen = True
+                if recognised.open_step is not None:
+                    self._made[place] = recognised
                 if len(self._made) > many:
                     self._forget_departed()
                     many = _MANY + 2 * len(self._made)
@@ -221,9 +224,14 @@ class WorkList:
         ]
 
     def _item_at(self, place: int) -> WorkItem:
+        return self._made.setdefault(place, self._find_item(place))
+
+    def _find_item(self, place: int) -> WorkItem:
+        """Return the item of a message, or one that is not kept."""
         item = self._made.get(place)
         if item is None:
-            item = self._made[place] = self._make_item(place)
+            item = self._make_item(place)
+            item.was_seen = bool(self._was_seen[place])
         return item
 
     def _places(self) -> Iterator[int]:
@@ -248,6 +256,8 @@ class PlannedAttempt:
     @property
     def length(self) -> int:
         """How many bytes the step puts, with or without the MQDLH; a DISCARD counts all bytes."""
+        if self.repair is not None and self.repair.body_length is not None:
+            return self.repair.body_length
         keeps_its_header = self.step.action is Action.FWD and self.step.header
         is_whole = self.step.destination is None or keeps_its_header
         return self.browsed.total_length - (0 if is_whole else DLH_LENGTH)

@@ -1,7 +1,7 @@
 """Evaluate finished snapshots into a finished plan.
 
 The rules come from the snapshot's manifest, or from a file. With the rules of its manifest, a
-snapshot's settled messages get no plan, and the plan of a run for named messages covers only
+snapshot's settled messages get no plan, and the plan of a run for some messages covers only
 these. With several snapshots or the rules of a file, all messages are evaluated, including settled
 ones. A finished plan with the same content stays; a finished plan with the same name and other
 content is an error. Files of an interrupted evaluation are removed. MQ is not used.
@@ -35,6 +35,7 @@ from mqdlq.evaluation.plan_parts import (
     hash_of,
 )
 from mqdlq.lake import PlanDescription, Snapshot
+from mqdlq.lake.selected import chosen_of
 
 
 def evaluate(
@@ -66,7 +67,7 @@ def evaluate(
         nul_as_blank=nul_as_blank(snapshots),
         explain=explain,
         # A selection is part of the rules that were frozen for the one run of the snapshot.
-        named=frozenset() if whole else frozenset(map(bytes.fromhex, manifest.message_keys)),
+        chosen=None if whole else chosen_of(snapshots[0]),
         has_given_action=not whole and manifest.has_given_action,
         remembered=messages.bounds.remembered,
     )

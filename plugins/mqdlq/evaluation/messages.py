@@ -110,6 +110,7 @@ def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
 # Choose a strategy, and process the messages by it.
 
 _ROWS_ARE_WORTH_A_TASK: Final = 131_072
+"""Fewer rows make one task, which takes longer to start a worker than the driver to decide."""
 
 
 class Strategy(StrEnum):
@@ -132,7 +133,7 @@ class Bounds:
     `strategy` given here is used without a choice.
     """
 
-    in_driver: int = 20_000
+    in_driver: int = _ROWS_ARE_WORTH_A_TASK
     rows_to_a_task: int = 524_288
     remembered: int = 65_536
     strategy: Strategy | None = None
@@ -289,7 +290,7 @@ def partitioned_by_bucket(rows: DataFrame) -> DataFrame:
 
 
 def _order() -> list[Column]:
-    """Sort rows by their contents: see `mqdlq.plan.row_content`.
+    """Sort rows by their contents: see `mqdlq.lake.plans.row_contents`.
 
     If rows with the same browse number differ, their contents differ before the treatment.
     """

@@ -11,13 +11,13 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mqdlq.evaluation.decisions import Decisions, summed
 from mqdlq.lake import StepCount
 from mqdlq.lake.plans import Buckets, attempt, hash_of_buckets, row_contents
 from mqdlq.lake.schema import PLAN
+from mqdlq.lake.selected import Chosen
 from mqdlq.lake.storage import new_file
 from mqdlq.model import Disposition
 from mqdlq.rules import RulesTable
@@ -64,15 +64,14 @@ class Receipt:
 class PlanPart:
     """Writer of parts by one table for one plan; without a plan, rows are only hashed.
 
-    The plan covers the messages whose keys are `named`, or all messages if it is empty. See
-    `SnapshotManifest` for `has_given_action`.
+    The plan covers the `chosen` messages, or all. See `SnapshotManifest` for `has_given_action`.
     """
 
     table: RulesTable
     plan: str | None = None
     nul_as_blank: bool = False
     explain: bool = False
-    named: frozenset[bytes] = frozenset()
+    chosen: Chosen | None = None
     has_given_action: bool = False
     sorted: bool = False
     remembered: int = 65_536
@@ -98,10 +97,7 @@ class PlanPart:
             parquet: pq.ParquetWriter | None = None
             for whole in batches:
                 read += whole.num_rows
-                batch = whole
-                if self.named:
-                    keys = pa.array(sorted(self.named), pa.binary())
-                    batch = whole.filter(pc.is_in(whole.column("message_key"), value_set=keys))
+                batch = whole if self.chosen is None else self.chosen.rows(whole)
                 if not batch.num_rows:
                     continue
                 first = first if rows else batch.column("browse_seq")[0].as_py()
@@ -137,7 +133,7 @@ def buckets_are_complete(receipts: Iterable[Receipt]) -> bool:
 
 
 def hash_of(receipts: Iterable[Receipt]) -> str:
-    """Return the plan's hash, which equals `mqdlq.plan.plan_hash` of all rows."""
+    """Return the plan's hash, which equals that of all rows (see `mqdlq.lake.plans`)."""
     return hash_of_buckets(dict(bucket for one in receipts for bucket in one.buckets.items()))
 
 

@@ -11,12 +11,10 @@ from mqdlq.handlers.configuration import (
     load_handlers,
 )
 from mqdlq.handlers.conversion import to_table, to_yaml
-from mqdlq.handlers.kept import Kept
 from mqdlq.handlers.tables import check
 
 __all__ = [
     "Handler",
-    "Kept",
     "check",
     "check_handler",
     "handler_names",

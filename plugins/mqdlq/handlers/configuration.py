@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
@@ -17,11 +15,18 @@ from mqdlq import directories
 from mqdlq.controls.settings import Controls
 from mqdlq.errors import HandlerError
 from mqdlq.handlers.documents import Document, Node
-from mqdlq.handlers.kept import Kept
 from mqdlq.handlers.operation import Operation
 from mqdlq.handlers.tables import check, check_node, read_levels, read_queue_kind
 from mqdlq.model import QueueKind
-from mqdlq.rules import CheckResult, Diagnostic, RulesError, Severity, freeze
+from mqdlq.rules import (
+    CheckResult,
+    ControlData,
+    Diagnostic,
+    RulesError,
+    Severity,
+    freeze,
+    parse,
+)
 from mqdlq.rules.diagnostics import Place, Report
 from mqdlq.rules.lint import Level, promote, review
 
@@ -118,6 +123,17 @@ class Handler(Operation, Controls):
         return self
 
     @model_validator(mode="after")
+    def _has_what_a_replaced_body_needs(self) -> Self:
+        if self.repair.body and not self.approval.second_person:
+            raise ValueError(
+                "repair: body needs approval: second_person, such as [fwd, retry], because a second"
+                " person must approve each replaced body"
+            )
+        if self.repair.body and self.payload == "none":
+            raise ValueError("repair: body needs 'payload', to show how a body will differ")
+        return self
+
+    @model_validator(mode="after")
     def _has_one_table(self) -> Self:
         if self.rules is None and self.table is None:
             raise ValueError("a handler needs 'rules', a file beside it, or 'table', its rules")
@@ -145,8 +161,16 @@ class Handler(Operation, Controls):
         Raises HandlerError if the file cannot be read, or is not in the rules directory.
         """
         path = self.directory / str(override or self.rules)
-        with refusing_unreadable(path):
-            return path, decoded(directories.read_rules_file(path, self.directory))
+        try:
+            text = directories.read_rules_file(path, self.directory).decode()
+        except OSError as error:
+            message = f"{path}: the rules table cannot be read: {error.strerror}"
+            raise HandlerError("MQDLQ-305", message) from error
+        except UnicodeDecodeError as error:
+            message = f"{path}: the rules table is not UTF-8 at byte {error.start}"
+            raise HandlerError("MQDLQ-306", message) from error
+        # Line ends as `Path.read_text` has them.
+        return path, text.replace("\r\n", "\n").replace("\r", "\n")
 
     def review_table(self, path: Path, text: str) -> CheckResult:
         """Check and lint a table by the severities of `lint`; an error leaves no table."""
@@ -155,6 +179,16 @@ class Handler(Operation, Controls):
         if any(diagnostic.severity is Severity.ERROR for diagnostic in found):
             return CheckResult(None, found)
         return replace(result, diagnostics=found)
+
+    def control_data(self) -> ControlData | None:
+        """Return the control data of the rules table; None if it cannot be read or has an error."""
+        if self.table is not None:
+            return parse(self.table, queue_kind=self.queue_kind, frozen=True).control
+        try:
+            table = self.review_table(*self.read_table()).table
+        except HandlerError:  # a run reports it when it reads the table
+            return None
+        return table.control if table else None
 
 
 _NOT_KEYS: Final = ("name", "directory")
@@ -172,24 +206,19 @@ def handler_names(directory: Path | None = None) -> list[str]:
     return sorted(path.stem for path in (directory or directories.rules_directory()).glob("*.yaml"))
 
 
-def load_handlers(
-    directory: Path | None = None, kept: Kept | None = None
-) -> tuple[list[Handler], list[HandlerError]]:
-    """Return the valid handlers of the rules directory, and the errors of the others.
-
-    With `kept`, a file is not parsed if one with the same content was.
-    """
+def load_handlers(directory: Path | None = None) -> tuple[list[Handler], list[HandlerError]]:
+    """Return the valid handlers of the rules directory, and the errors of the others."""
     handlers, faults = [], []
     folder = directory or directories.rules_directory()
     for name in handler_names(folder):
         try:
-            handlers.append(load_handler(name, folder, kept))
+            handlers.append(load_handler(name, folder))
         except HandlerError as error:
             faults.append(error)
     return handlers, faults
 
 
-def load_handler(name: str, directory: Path | None = None, kept: Kept | None = None) -> Handler:
+def load_handler(name: str, directory: Path | None = None) -> Handler:
     """Read and validate the configuration of handler `name`.
 
     Raises HandlerError with file, line and column of every fault.
@@ -198,10 +227,7 @@ def load_handler(name: str, directory: Path | None = None, kept: Kept | None = N
     path = folder / f"{name}.yaml"
     if fault := name_fault(name):
         raise HandlerError("MQDLQ-302", f"{path}: {fault}")
-    build = partial(_build_valid_handler, path=path)
     try:
-        if kept is not None:
-            return kept.value(path, None, build)
         data = directories.read_rules_file(path, folder)
     except FileNotFoundError:
         known = ", ".join(handler_names(folder)) or "none"
@@ -210,12 +236,8 @@ def load_handler(name: str, directory: Path | None = None, kept: Kept | None = N
         ) from None
     except OSError as error:
         raise HandlerError("MQDLQ-304", f"{path}: cannot be read: {error.strerror}") from error
-    return build(data)
-
-
-def _build_valid_handler(data: bytes, path: Path) -> Handler:
     report = Report(str(path))
-    handler = _build_handler(Document(data, report), path.stem, path.parent)
+    handler = _build_handler(Document(data, report), name, folder)
     if handler is None:
         faults = [d for d in report.diagnostics() if d.severity == "error"]
         raise HandlerError("MQDLQ-301", "\n".join(map(str, faults)))
@@ -264,24 +286,6 @@ def _values(nodes: Mapping[str, Node], document: Document) -> dict[str, Any]:
         result = check_node(nodes["table"], document, levels, kind)
         values["table"] = freeze(result.table) if result.table else ""
     return values
-
-
-def decoded(data: bytes) -> str:
-    """Return the text of a rules table, with line ends as `Path.read_text` has them."""
-    return data.decode().replace("\r\n", "\n").replace("\r", "\n")
-
-
-@contextmanager
-def refusing_unreadable(path: Path) -> Iterator[None]:
-    """Raise HandlerError if a rules table cannot be read, or is no text."""
-    try:
-        yield
-    except OSError as error:
-        message = f"{path}: the rules table cannot be read: {error.strerror}"
-        raise HandlerError("MQDLQ-305", message) from error
-    except UnicodeDecodeError as error:
-        message = f"{path}: the rules table is not UTF-8 at byte {error.start}"
-        raise HandlerError("MQDLQ-306", message) from error
 
 
 def _known_keys(path: Sequence[object]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Keep what was made from files until the next process needs it, as Python keeps its bytecode.
+"""Keep the loaded handlers until the next process needs them, as Python keeps its bytecode.
 
 The dag-processor parses in a new process each time, and reading a thousand handlers takes seconds.
 """
@@ -8,134 +8,107 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import stat
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple
 
 from pydantic import VERSION
 
 from mqdlq import directories
-from mqdlq.errors import HomeError
-
-Value = TypeVar("Value")
+from mqdlq.errors import HandlerError, HomeError
+from mqdlq.handlers.configuration import Handler, load_handlers
+from mqdlq.rules import ControlData
 
 _CODE: Final = Path(__file__).parents[1]
 _MADE_BY: Final = ("handlers", "controls", "rules")
-"""The packages whose code decides what is made from a file, beside the modules above them."""
+"""The packages whose code decides what is read from a file, beside the modules above them."""
 _SETTLED_NS: Final = 3_000_000_000
 """The age from which a change of a file would show in its times: no file system's clock is so
 coarse, but two changes of one moment look like one."""
 
-
-class _Entry(NamedTuple):
-    stamp: tuple[int, ...] | None
-    digest: bytes
-    value: Any
+_Stamp = tuple[int, ...] | None
 
 
-class Kept:
-    """Values made from files of a directory for one purpose, in a file of the state directory.
+class Loaded(NamedTuple):
+    """The valid handlers of a directory, the errors of the others, and control data by handler.
 
-    A value is found again while its file has the same content, or the same inode, length and times,
-    and while the code is the same. Loading a pickle can run code: the file of the values is used
-    only if it belongs to this user and others cannot change it. If it is damaged, or made by
-    another version, it is passed over and replaced. Where it cannot be written, nothing is kept.
-
-    Used as a context: at its end the file gets the values that were asked for, and no others.
-    Several processes may do that at once; the last one's file stays, complete.
+    A handler whose rules table cannot be read, or has an error, has no control data.
     """
 
-    def __init__(self, purpose: str, directory: Path) -> None:
-        try:
-            home = directories.home()
-        except HomeError:
-            home = Path(os.devnull)
-        name = hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()[:16]
-        self._directory = directory
-        self._file = home / "kept" / f"{purpose}-{name}.pickle"
-        self._code = _stamp_code()
-        self._known = self._load()
-        self._used: dict[tuple[str, object], _Entry] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None and self._used != self._known:
-            with suppress(OSError):
-                self._store()
-
-    def value(self, path: Path, others: object, make: Callable[[bytes], Value]) -> Value:
-        """Return what `make` makes of a file's content, or has made of the same content before.
-
-        `others` is all that this depends on beside the content and the code. Raises OSError as
-        `read_rules_file` does. An exception of `make` is not kept.
-        """
-        name = (os.fspath(path), others)
-        stamp, known = _stamp(name[0], os.fspath(self._directory)), self._known.get(name)
-        if known is None or stamp is None or known.stamp != stamp:
-            data = directories.read_rules_file(path, self._directory)
-            digest = hashlib.sha256(data).digest()
-            is_same = known is not None and known.digest == digest
-            known = _Entry(stamp, digest, known.value if known and is_same else make(data))
-        self._used[name] = known
-        found: Value = known.value
-        return found
-
-    def _load(self) -> dict[tuple[str, object], _Entry]:
-        try:
-            with self._file.open("rb") as file:
-                found = os.fstat(file.fileno())
-                if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-                    return {}
-                digest, data = file.read(32), file.read()
-            if hashlib.sha256(self._code + data).digest() == digest:
-                return dict(pickle.loads(data))  # noqa: S301 (our own file)
-        except (OSError, pickle.UnpicklingError, AttributeError, ImportError):
-            return {}  # it is not there, or has a value of a class that is not: read the files
-        return {}
-
-    def _store(self) -> None:
-        # No directory above it: who may create that is not for the first one that parses.
-        self._file.parent.mkdir(mode=0o700, exist_ok=True)
-        data = pickle.dumps(self._used, pickle.HIGHEST_PROTOCOL)
-        descriptor, new = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.stem}-")
-        try:
-            with os.fdopen(descriptor, "wb") as written:
-                written.write(hashlib.sha256(self._code + data).digest() + data)
-            Path(new).replace(self._file)
-        except BaseException:
-            Path(new).unlink()
-            raise
+    handlers: list[Handler]
+    faults: list[HandlerError]
+    controls: dict[str, ControlData | None]
 
 
-def _stamp(path: str, directory: str) -> tuple[int, ...] | None:
-    """Return what changes with a file in a directory; None for a link or a file changed just now.
+def load_kept(directory: Path | None = None) -> Loaded:
+    """Load the handlers of a directory, unless they are kept and no file has changed since.
 
-    Taken before the file is read, so that a change meanwhile is seen the next time.
+    A file has not changed if its inode, length and times are the same. Loading a pickle can run
+    code: what is kept is used only if it belongs to this user and others cannot change it. If it is
+    damaged, or was made by other code, it is replaced. Where it cannot be written, nothing is kept.
     """
-    found = os.lstat(path)
-    times = (found.st_mtime_ns, found.st_ctime_ns)
-    is_settled = max(times) < time.time_ns() - _SETTLED_NS
-    is_within = path.rpartition(os.sep)[0] == directory
-    if not (is_settled and is_within and stat.S_ISREG(found.st_mode)):
+    folder, began = (directory or directories.rules_directory()).absolute(), time.time_ns()
+    try:
+        home = directories.home()
+    except HomeError:
+        home = Path(os.devnull)
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    place, code = home / "kept" / f"handlers-{name}.pickle", _stamp_code()
+    with suppress(OSError, pickle.UnpicklingError, AttributeError, ImportError):
+        if (found := _read(place, code)) is not None:
+            return found
+    loaded = _load(folder)
+    with suppress(OSError):
+        _write(place, code, loaded, folder, began)
+    return loaded
+
+
+def _load(folder: Path) -> Loaded:
+    handlers, faults = load_handlers(folder)
+    return Loaded(handlers, faults, {each.name: each.control_data() for each in handlers})
+
+
+def _read(place: Path, code: bytes) -> Loaded | None:
+    with place.open("rb") as file:
+        found = os.fstat(file.fileno())
+        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            return None
+        digest, data = file.read(32), file.read()
+    if hashlib.sha256(code + data).digest() != digest:
         return None
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mode, *times)
+    stamps, loaded = pickle.loads(data)  # noqa: S301 (our own file)
+    is_same = all(_stamp(path) == stamp for path, stamp in stamps.items())
+    return Loaded(*loaded) if is_same else None
+
+
+def _write(place: Path, code: bytes, loaded: Loaded, folder: Path, began: int) -> None:
+    """Keep what was loaded, unless a file has changed just before that, or meanwhile."""
+    tables = (each.directory / each.rules for each in loaded.handlers if each.rules)
+    files = {folder, *folder.glob("*.yaml"), *tables}
+    stamps = {os.fspath(path): _stamp(path) for path in files}
+    if any(max(stamp[-2:]) >= began - _SETTLED_NS for stamp in stamps.values() if stamp):
+        return
+    # No directory above it: who may create that is not for the first one that parses.
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    data = pickle.dumps((stamps, tuple(loaded)), pickle.HIGHEST_PROTOCOL)
+    with directories.new_file(place) as file:
+        file.write(hashlib.sha256(code + data).digest() + data)
+
+
+def _stamp(path: str | Path) -> _Stamp:
+    """Return what changes with a file or the names in a directory; None if there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 (a Path costs more than the call)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _stamp_code() -> bytes:
     """Return a digest of the code that reads files: of its versions, and of when it changed."""
-    return hashlib.sha256(repr((sys.version, VERSION, [*_stamps()])).encode()).digest()
-
-
-def _stamps() -> Iterator[tuple[str, int, int]]:
     places = [_CODE.glob("*.py"), *((_CODE / package).rglob("*.py") for package in _MADE_BY)]
-    for file in sorted(chain.from_iterable(places)):
-        found = file.stat()
-        yield str(file), found.st_mtime_ns, found.st_size
+    files = [(str(file), _stamp(file)) for file in sorted(chain.from_iterable(places))]
+    return hashlib.sha256(repr((sys.version, VERSION, files)).encode()).digest()

@@ -82,6 +82,7 @@ class Event(Declared):
     BREAKER = "breaker", "a breaker is open: messages come back, or their puts fail", True
     UNACCOUNTED = "unaccounted", "the account does not add up", True
     FAILED = "failed", "the run failed", True
+    MUTE_ENDED = "mute_ended", "the mute of a cause has ended", False
     APPROVAL = "approval", "a plan needs an approval", False
     RECOVERY = "recovery", "earlier events are over", False
 
@@ -99,7 +100,8 @@ class Notification(Keys):
     """Events to notify of; unset: all."""
     arguments: Mapping[str, Any] = {}
     """Arguments of the notifier. Text is a template that knows `alert.event`, `alert.title`,
-    `alert.text`, `alert.handler` and `alert.run_id`; no message's body is among them."""
+    `alert.text`, `alert.address`, `alert.handler` and `alert.run_id`; no message's body is among
+    them."""
 
 
 class Alerts(Keys):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from mqdlq.headers.ccsid import following_ccsid
+from mqdlq.headers.ccsid import following_ccsid, read_text
 from mqdlq.headers.chain import (
+    AMS_HEADER,
     HEADER_OF_FORMAT,
+    SEGMENT,
     ChainedHeader,
     Description,
     classify,

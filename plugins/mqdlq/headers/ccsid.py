@@ -33,6 +33,7 @@ SPECIAL_CCSIDS: Final = frozenset({0, -1, MQCCSI_INHERIT, -3})
 """MQCCSI_Q_MGR (or UNDEFINED), EMBEDDED, INHERIT and APPL, which do not name a code page."""
 UTF_16: Final = frozenset({1200, 13488, 17584})
 """CCSIDs of UTF-16, which data and folders of an MQRFH2 may have, but not headers."""
+_REVERSED: Final = 2  # MQENC_INTEGER_REVERSED
 _NO_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _ASCII: Final = bytes(range(128)).decode("ascii")
 
@@ -139,6 +140,21 @@ def text_codec(ccsid: int) -> TextCodec | None:
     if characters := load_tables().get(ccsid):
         return TextCodec(ccsid, Family.EBCDIC, _table(characters))
     return None
+
+
+def read_text(data: bytes, ccsid: int, encoding: int) -> str | None:
+    """Return data as text, None if they are not text in this CCSID, or if it is not known.
+
+    `encoding` has the order of the bytes of UTF-16.
+    """
+    if ccsid in UTF_16:
+        try:
+            return data.decode("utf-16-le" if encoding & _REVERSED else "utf-16-be")
+        except UnicodeError:
+            return None
+    codec = text_codec(ccsid)
+    text = codec.decode(data) if codec else None
+    return None if text is None or _NO_CHARACTER.search(text) else text
 
 
 def following_ccsid(ccsid: int, preceding: int) -> int:

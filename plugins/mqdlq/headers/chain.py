@@ -72,17 +72,23 @@ class ChainedHeader:
     record: Record | None
 
 
+Following = tuple[int, int, str]
+"""A header's description of the bytes after it: their Encoding, CCSID and Format."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chain:
     """The headers in order, the offset of the payload in bytes, and a problem, or "" without one.
 
-    The chain `is_whole` unless it ends before a header that cannot be read.
+    The chain `is_whole` unless it ends before a header that cannot be read. `following` has the
+    Encoding, the CCSID and the Format of the payload, as far as they are known.
     """
 
     headers: tuple[ChainedHeader, ...]
     payload_offset: int
     problem: str = ""
     is_whole: bool = True
+    following: Following | None = None
 
     @property
     def ams_protected(self) -> bool:
@@ -118,8 +124,6 @@ class _ChainEndsError(Exception):
 
 _Look = Callable[[int], bytes]
 """Returns as many bytes from the header's offset on, or fewer if the message ends before."""
-_Following = tuple[int, int, str]
-"""A header's description of the bytes after it: their Encoding, CCSID and Format."""
 
 
 def walk(
@@ -140,7 +144,7 @@ def walk(
     """
     headers: list[ChainedHeader] = []
     beyond = ""  # the first limit that a header exceeds
-    following: _Following | None = (encoding, ccsid, format)
+    following: Following | None = (encoding, ccsid, format)
 
     def look(length: int) -> bytes:
         if len(headers) == HEADERS_READ:
@@ -161,7 +165,7 @@ def walk(
             length, record, problem = _read(kinds, look, total_length - offset, encoding, ccsid)
         except (MalformedHeaderError, _ChainEndsError) as end:
             problem = beyond + _problem_text(end, structure, offset)
-            return Chain(tuple(headers), offset, problem, is_whole=False)
+            return Chain(tuple(headers), offset, problem, is_whole=False, following=following)
         if problem and not beyond:
             beyond = f"{structure} at offset {offset}: {problem}; "
         headers.append(ChainedHeader(structure, offset, length, encoding, ccsid, record))
@@ -170,7 +174,7 @@ def walk(
     if body[offset : offset + 4] in _AMS_STRUC_IDS:
         encoding, ccsid, _ = following or (encoding, ccsid, format)
         headers.append(ChainedHeader(AMS_HEADER, offset, 0, encoding, ccsid, None))
-    return Chain(tuple(headers), offset, beyond.removesuffix("; "))
+    return Chain(tuple(headers), offset, beyond.removesuffix("; "), following=following)
 
 
 def _read(
@@ -205,7 +209,7 @@ def _problem_text(end: Exception, structure: str, offset: int) -> str:
     return f"{at}; from offset {offset} on all is payload"
 
 
-def _following(record: Record, encoding: int, ccsid: int) -> _Following | None:
+def _following(record: Record, encoding: int, ccsid: int) -> Following | None:
     """Return a header's description of the bytes after it, or None if nothing follows."""
     if isinstance(record, TriggerMessage):
         return None
@@ -217,7 +221,7 @@ def _following(record: Record, encoding: int, ccsid: int) -> _Following | None:
     return says.encoding, following_ccsid(says.coded_char_set_id, ccsid), says.format
 
 
-_SEGMENT: Final = 2 | 4  # MQMF_SEGMENT, MQMF_LAST_SEGMENT
+SEGMENT: Final = 2 | 4  # MQMF_SEGMENT, MQMF_LAST_SEGMENT
 _GROUP: Final = 8 | 16  # MQMF_MSG_IN_GROUP, MQMF_LAST_MSG_IN_GROUP
 
 
@@ -268,6 +272,7 @@ def describe(
         chain.payload_offset,
         "; ".join(filter(None, parts)),
         chain.is_whole,
+        chain.following,
         cls,
         dlh,
     )
@@ -278,7 +283,7 @@ def _flag_notes(msg_flags: int, headers: tuple[ChainedHeader, ...]) -> Iterator[
     for header in headers:
         if isinstance(header.record, MessageDescriptorExtension):
             msg_flags |= header.record.msg_flags
-    if msg_flags & _SEGMENT:
+    if msg_flags & SEGMENT:
         yield "a segment of a logical message"
     if msg_flags & _GROUP:
         yield "a message of a group"

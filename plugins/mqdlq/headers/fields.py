@@ -74,11 +74,3 @@ def as_json(fields: tuple[HeaderField, ...]) -> dict[str, Any]:
         else:
             place[field.ibm_name] = value
     return shown
-
-
-def undecodable_fields(fields: tuple[HeaderField, ...]) -> tuple[HeaderField, ...]:
-    return tuple(
-        field
-        for field in fields
-        if isinstance(field.value, str) and replace_undecodable(field.value) != field.value
-    )

@@ -91,7 +91,8 @@ def unfinished_messages(directory: str) -> Iterator[PlannedMessage]:
         files = [opened.enter_context(open_parquet(f"{directory}/{name}")) for name in names]
         # Each file is sorted.
         for row in heapq.merge(*map(_rows, files), key=lambda row: int(row["browse_seq"])):
-            yield _planned_message(row)
+            row["steps"] = steps_of_text(row["steps"])
+            yield PlannedMessage(**row | {"disposition": Disposition(row["disposition"])})
 
 
 def count_planned(directory: str) -> int:
@@ -106,11 +107,6 @@ def count_planned(directory: str) -> int:
 def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
     for batch in file.iter_batches(batch_size=1024):
         yield from batch.to_pylist()
-
-
-def _planned_message(row: dict[str, Any]) -> PlannedMessage:
-    row["steps"] = steps_of_text(row["steps"])
-    return PlannedMessage(**row | {"disposition": Disposition(row["disposition"])})
 
 
 # Read a whole plan in columns: a queue has a million messages, but few treatments.
@@ -194,7 +190,11 @@ def _distinct_treatments(rows: pa.RecordBatch) -> tuple[list[tuple[str, str]], p
     return [(names[name], texts[text]) for name, text in places], distinct.indices
 
 
-# Digest the rows of a plan by bucket. `mqdlq.plan.plan_hash` defines the result.
+# Digest the rows of a plan, for its hash.
+#
+# Spark computes the hash without collecting rows, so it has levels. Each distinct treatment is
+# digested once, the rows of 4096 consecutive browse numbers form a bucket's digest, and the digests
+# of the buckets form the hash. Explanations (see `PlannedMessage`) are not included.
 
 
 class Buckets:
@@ -234,7 +234,10 @@ class Buckets:
 
 
 def row_contents(rows: pa.RecordBatch, digests: pa.Array) -> pa.Array:
-    """Return `mqdlq.plan.row_content` of each row; `digests` are those of the treatments."""
+    """Return the unique bytes of each row: each value after its length, and the treatment's digest.
+
+    `digests` are those of the treatments.
+    """
     keys = rows.column("message_key")
     numbers = pc.cast(rows.column("browse_seq"), pa.string()).cast(pa.binary())
     lengths = pc.cast(pc.binary_length(keys), pa.string()).cast(pa.binary())

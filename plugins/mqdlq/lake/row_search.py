@@ -315,19 +315,16 @@ class _Databases:
         is_small = sum(groups.values()) <= REMEMBERED_GROUPS
         with self._lock:
             if is_small:
-                self._remember(groups)
+                together = {**self._groups, **groups}
+                if sum(together.values()) > REMEMBERED_GROUPS:
+                    self._database = _open(self._scheme)  # searches under way keep the previous one
+                    together = groups
+                self._groups = together
             cursor = self._database.cursor()
         cursor.execute("SET streaming_buffer_size = '64KB'")
         if not is_small:
             cursor.execute("SET parquet_metadata_cache = FALSE")
         return cursor
-
-    def _remember(self, groups: Mapping[str, int]) -> None:
-        together = {**self._groups, **groups}
-        if sum(together.values()) > REMEMBERED_GROUPS:
-            self._database = _open(self._scheme)  # searches under way keep the previous one
-            together = dict(groups)
-        self._groups = together
 
 
 @cache

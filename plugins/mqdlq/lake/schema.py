@@ -69,6 +69,9 @@ SETTLED: Final = pa.schema(
 )
 """A compact row for each settled message, in browse order; `snapshot_id` has its full row."""
 
+CHOSEN: Final = pa.schema(_columns(_LONG, "browse_seq"))
+"""A row for each message that the run of a snapshot is for, if it is not for all of them."""
+
 PAYLOAD: Final = pa.schema(
     [*_KEY, *_columns(_LONG, "payload_length"), *_columns(_BYTES, "payload")]
 )
@@ -146,8 +149,8 @@ class SnapshotManifest:
     rows, whose full rows are in the snapshots `refers_to`. `payload` is the stored part of bodies
     ("none", "head: N", "full"), and `payload_key_id` its encryption key, or "". `imported_from` has
     the imported files, if no queue was browsed, and `put_together_from` the snapshots that a
-    backfill merged. The run's plan covers the messages in `message_keys` (hex), or all if it is
-    empty. With `has_given_action` the rules are one action, given for these messages.
+    backfill merged. The run was started for the messages in `message_keys` (hex), if there are any.
+    With `has_given_action` the rules are one action, given for some messages.
     `queue_kind` says which messages the rules act on. `files` has the digests of the data files by
     their place in the snapshot's directory; a file without one is not verified.
     """

@@ -16,14 +16,15 @@ import pyarrow.compute as pc
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
-from mqdlq.lake.files import Files, Part, find_row, read_batches
-from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED, SnapshotManifest
+from mqdlq.lake.files import Files, Part, find_row, read_batches, row_groups, rows_between
+from mqdlq.lake.schema import CHOSEN, HEADERS, PAYLOAD, SETTLED, SnapshotManifest
 from mqdlq.lake.storage import checked_id, snapshot_directory
 
 MANIFEST: Final = "_MANIFEST.json"
 PART: Final = "part-00000.parquet"
 """The name of the only file in each directory of a snapshot."""
-_CONTENTS: Final = ("headers", "settled", "payload", "_", ".")
+_SCHEMAS: Final = {"headers": HEADERS, "settled": SETTLED, "payload": PAYLOAD, "chosen": CHOSEN}
+_CONTENTS: Final = (*_SCHEMAS, "_", ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class Snapshot:
     def settled(self) -> Files:
         """The files of its compact rows."""
         return self._files("settled") if self.manifest.settled else {}
+
+    @property
+    def chosen(self) -> Files:
+        """The file of the messages that its run is for; none if it is for all."""
+        return self._files("chosen") if f"chosen/{PART}" in self.manifest.files else {}
 
     @property
     def payload(self) -> Files:
@@ -97,7 +103,7 @@ class SnapshotWriter:
         storage.make_empty_directory(self.directory, _CONTENTS)
         self._parts = {
             name: Part(f"{self.directory}/{name}/{PART}", schema, self._open)
-            for name, schema in (("headers", HEADERS), ("settled", SETTLED), ("payload", PAYLOAD))
+            for name, schema in _SCHEMAS.items()
         }
         self._parts["headers"].begin()  # readers need the directory even if there are no rows
         return self
@@ -124,6 +130,11 @@ class SnapshotWriter:
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add counted messages as columns in the schema `HEADERS`."""
         self._parts["headers"].add_batch(batch)
+
+    def write_chosen(self, browse_seqs: pa.Array) -> None:
+        """Add messages that the run is for; without a call, it is for all."""
+        self._parts["chosen"].begin()
+        self._parts["chosen"].add_batch(pa.RecordBatch.from_arrays([browse_seqs], schema=CHOSEN))
 
     def write_settled(self, batch: pa.RecordBatch) -> None:
         """Add counted settled messages as columns in the schema `SETTLED`."""
@@ -284,6 +295,24 @@ def payload_rows(directory: str) -> Iterator[dict[str, Any]]:
 def payload_row(directory: str, browse_seq: int) -> dict[str, Any] | None:
     """Return the stored payload of one message, None if there is none; only its group is read."""
     return find_row(Snapshot.at(directory).payload, "browse_seq", browse_seq)
+
+
+def payload_groups(
+    snapshot: Snapshot, columns: Sequence[str], start: int = 0
+) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Yield the stored payload of a snapshot by row groups, with columns of the same messages.
+
+    `start` is the number of the first group. A group has some megabytes, or one longer body.
+    """
+    for group in row_groups(snapshot.payload, start):
+        ends = pc.min_max(group["browse_seq"]).as_py()
+        yield group, rows_of(snapshot, ends["min"], ends["max"], columns)
+
+
+def rows_of(snapshot: Snapshot, first: int, last: int, columns: Sequence[str]) -> pa.Table:
+    """Return these columns of the full rows whose browse_seq is in this range."""
+    found = list(rows_between(snapshot.headers, "browse_seq", first, last, columns))
+    return pa.concat_tables(found) if found else pa.table([], schema=pa.schema([]))
 
 
 def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from errno import EACCES, EDQUOT, EFBIG, EIO, ENOSPC, EROFS
 from pathlib import Path
 from typing import IO, Any, Final
@@ -84,13 +85,25 @@ def exists(location: str) -> bool:
     return bool(files.exists(path))
 
 
-def read_text(location: str) -> str | None:
-    """Return a file's text (UTF-8), or None if it does not exist."""
+def read_bytes(location: str) -> bytes | None:
+    """Return a file's content, or None if it does not exist."""
     files, path = filesystem(location)
     try:
-        return bytes(files.cat_file(path)).decode()
+        return bytes(files.cat_file(path))
     except FileNotFoundError:
         return None
+
+
+def read_text(location: str) -> str | None:
+    """Return a file's text (UTF-8), or None if it does not exist."""
+    found = read_bytes(location)
+    return None if found is None else found.decode()
+
+
+def written_at(location: str) -> datetime:
+    files, path = _fresh(location)
+    found: datetime = files.modified(path)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def make_empty_directory(location: str, leftovers: tuple[str, ...]) -> None:

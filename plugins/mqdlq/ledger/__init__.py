@@ -17,6 +17,7 @@ from mqdlq.ledger.attempts import Attempts
 from mqdlq.ledger.audit import Audit, Epochs
 from mqdlq.ledger.controls import EvidenceChecks, Identities, Meters, Ramps
 from mqdlq.ledger.database import connect_impatiently, connect_to
+from mqdlq.ledger.inbox import CauseChanges, Inbox
 from mqdlq.ledger.messages import Messages, Outcomes
 from mqdlq.ledger.migrations import migrate, require_current
 from mqdlq.ledger.reading.audit import AuditTrail
@@ -25,7 +26,7 @@ from mqdlq.ledger.reading.later_outcomes import LaterOutcomes
 from mqdlq.ledger.reading.message_facts import KnownMessages
 from mqdlq.ledger.reading.rules import RulesInUse
 from mqdlq.ledger.reading.run_messages import RunMessages
-from mqdlq.ledger.reading.runs import HandledQueues, Overview, RunLists
+from mqdlq.ledger.reading.runs import HandledQueues, RunLists
 from mqdlq.ledger.retention import Holds, Prunes
 from mqdlq.ledger.runs import Accounts, Alerts, Runs
 from mqdlq.ledger.snapshots import Plans, SettledMessages, Snapshots
@@ -35,8 +36,8 @@ class Ledger:
     """An open ledger: its repositories, over one engine.
 
     Facts are never updated, and only a prune deletes them; adding a fact twice is an error. The
-    exceptions are a meter, which each use of a limited rate updates, and the last number of an
-    epoch.
+    exceptions are a meter, which each use of a limited rate updates, the last number of an epoch,
+    and the numbers of the inbox, which a later look at a queue replaces.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -47,6 +48,8 @@ class Ledger:
         self.snapshots = Snapshots(engine)
         self.handled_queues = HandledQueues(engine)
         self.causes = CauseHistories(engine)
+        self.inbox = Inbox(engine)
+        self.cause_changes = CauseChanges(engine)
         self.plans = Plans(engine)
         self.messages = Messages(engine)
         self.message_facts = KnownMessages(engine)
@@ -66,7 +69,6 @@ class Ledger:
         self.meters = Meters(engine)
         self.audit = Audit(engine)
         self.audit_trail = AuditTrail(engine)
-        self.overview = Overview(engine)
         self.histories = Histories(engine)
         self.run_lists = RunLists(engine)
         self.run_messages = RunMessages(engine)

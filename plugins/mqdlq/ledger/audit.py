@@ -32,11 +32,27 @@ class Audit(Repository):
     """Add events to the audit; no event is changed or removed. `AuditTrail` reads them."""
 
     def record(self, event: t.AuditEvent) -> None:
-        self._add(t.audit, _row(event))
+        self._add(t.audit, audit_row(event))
 
-    def record_once(self, event: t.AuditEvent) -> None:
-        """Record an event of a task that may run twice, unless it is recorded."""
-        self._add_once(t.audit, _row(event), "at", "what", "who", "run_id")
+    def knows(self, event: t.AuditEvent) -> bool:
+        """Whether this very event is recorded."""
+        same = [t.audit.c[name] == value for name, value in audit_row(event).items()]
+        return self._value(sa.select(sa.literal(1)).select_from(t.audit).where(*same)) is not None
+
+    def record_once(self, event: t.AuditEvent, *same: str) -> None:
+        """Record an event unless one is recorded that is the same in these fields.
+
+        By default they are those of an event of a task that may run twice.
+        """
+        fields = same or ("at", "what", "who", "run_id")
+        self._add_once(t.audit, audit_row(event), *fields)
+
+    def stop_of(self, run_id: str) -> t.AuditEvent | None:
+        """Return the request that a run is to stop, or None; `mqdlq.stages.stopping` records it."""
+        names = ("at", "what", "who", "handler", "run_id", "why")
+        is_meant = (t.audit.c.run_id == run_id) & (t.audit.c.what == AuditKind.STOP_ASKED)
+        row = self._first(sa.select(*t.audit.c[names]).where(is_meant))
+        return t.AuditEvent(**row._asdict()) if row else None
 
 
 def keep_approvals(connection: sa.Connection, run_ids: Sequence[str]) -> None:
@@ -59,10 +75,10 @@ def keep_approvals(connection: sa.Connection, run_ids: Sequence[str]) -> None:
         )
         for row in connection.execute(query)
     ]
-    add(connection, t.audit, [_row(event) for event in events])
+    add(connection, t.audit, [audit_row(event) for event in events])
 
 
-def _row(event: t.AuditEvent) -> dict[str, Any]:
+def audit_row(event: t.AuditEvent) -> dict[str, Any]:
     key = bytes.fromhex(event.message_key) if event.message_key else None
     return asdict(event) | {"message_key": key}
 
@@ -114,7 +130,7 @@ class Epochs(Repository):
             row = connection.execute(_NEWEST).first()
             epoch = max(above, row.epoch if row else 1) + 1
             event = t.AuditEvent(at, AuditKind.LEDGER_TAKEN_ON, who, why=why, details=details)
-            add(connection, t.audit, [_row(event)])
+            add(connection, t.audit, [audit_row(event)])
             return _begin(connection, t.Epoch(epoch, secrets.token_hex(8), 0, at, at, who, why))
 
 

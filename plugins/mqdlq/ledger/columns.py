@@ -97,6 +97,7 @@ TYPES: Final[dict[Any, sa.types.TypeEngine[Any]]] = {
     model.Action: Kind(model.Action, 10),
     model.AttemptState: Kind(model.AttemptState, 25),
     model.AuditKind: Kind(model.AuditKind, 30),
+    model.ChangeKind: Kind(model.ChangeKind, 20),
     model.Disposition: Kind(model.Disposition, 20),
     model.Outcome: Kind(model.Outcome, 20),
     model.QueueKind: Kind(model.QueueKind, 20),
@@ -118,15 +119,8 @@ def table(name: str, record: type | None, *items: SchemaItem, **options: Any) ->
     return sa.Table(name, metadata, *own, *derived, *others, **options)
 
 
-views = sa.MetaData(info={"ddl": {}})
-"""The views, and by name the statement that makes each; `create_all` would make tables of them."""
-
-
-def view(ddl: str, *items: sa.Column[Any]) -> sa.Table:
-    """Declare a view by its statement, with its columns. It is read like a table."""
-    name = ddl.split()[2]
-    views.info["ddl"][name] = ddl
-    return sa.Table(name, views, *items)
+views = sa.MetaData()
+"""The views, which are read like tables; `create_all` would make tables of them."""
 
 
 def columns(
@@ -152,17 +146,7 @@ def seq() -> sa.Column[int]:
     return sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True)
 
 
-def of_run(name: str = "run_id", key: Any = "runs.run_id", **options: Any) -> sa.Column[str]:
-    return sa.Column(name, sa.ForeignKey(key), **options)
-
-
-def of_run_no(**options: Any) -> sa.Column[int]:
-    return sa.Column("run_no", sa.ForeignKey("runs.run_no"), **options)
-
-
-def of_message(key: Any = "messages.message_id", **options: Any) -> sa.Column[int]:
-    return sa.Column("message_id", sa.ForeignKey(key), **options)
-
-
-def of_unit(**options: Any) -> sa.Column[int]:
-    return sa.Column("unit_no", sa.ForeignKey("units.unit_no"), **options)
+def refer_to(key: Any, name: str = "", **options: Any) -> sa.Column[Any]:
+    """Return a column that refers to a key, by default with its name; it is not null."""
+    options = {"nullable": False, **options}
+    return sa.Column(name or str(key).rpartition(".")[2], sa.ForeignKey(key), **options)

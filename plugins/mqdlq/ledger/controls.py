@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -67,6 +67,13 @@ class Identities(Repository):
             t.run_messages, t.run_messages.c.message_id == message_id
         )
         return self._map(query.where(t.run_messages.c.run_id == run_id))
+
+    def come_again(self, run_id: str) -> Sequence[int]:
+        """Return the ids of a run's messages whose identity an earlier message had."""
+        own, other, listed = t.identities.c, t.identities.alias().c, t.run_messages.c
+        query = sa.select(own.message_id).join(t.run_messages, listed.message_id == own.message_id)
+        is_earlier = (other.identity == own.identity) & (other.message_id < own.message_id)
+        return self._values(query.where(listed.run_id == run_id, sa.exists().where(is_earlier)))
 
     def of_messages(self, message_ids: Collection[int]) -> list[t.Identity]:
         query = select_records(t.identities, t.Identity)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -217,8 +217,7 @@ def _are_booked(engine: sa.Engine, run_id: str, message_ids: list[int]) -> bool:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RunMessage:
+class RunMessage(NamedTuple):
     """A message as one run's plan lists it.
 
     `occurrence` counts equal keys in browse order from 0, `residence` how often the message has
@@ -294,6 +293,10 @@ LISTED: Final = (
 def listed(browse_seq: int, message_id: int, *ended: Any) -> Listed:
     fact = t.OutcomeFact(*ended) if ended[0] is not None else None
     return Listed(browse_seq, message_id, fact)
+
+
+LEASE_GRACE: Final = timedelta(minutes=5)
+"""How late the next pass may begin before other runs may take the messages."""
 
 
 class Messages(Repository):
@@ -398,7 +401,17 @@ class Messages(Repository):
     def lease(self, run_id: str, message_ids: Iterable[int], until: datetime) -> None:
         """Lease messages to a run until a time; a lease that ends now releases them."""
         rows = ({"message_id": one, "run_id": run_id, "until": until} for one in message_ids)
-        self._add(t.leases, *rows)
+        with self._engine.begin() as connection:
+            for some in in_parts(rows, ROWS_AT_ONCE):
+                add(connection, t.leases, some)
+
+    def next_pass(self, run_id: str, now: datetime) -> datetime | None:
+        """Return when the pass is due for which a run leases messages, None if none is to come."""
+        query = sa.select(t.leases.c.until).where(t.leases.c.run_id == run_id)
+        until = self._moment(query.order_by(t.leases.c.seq.desc()).limit(1))
+        # The leases of the pass before last beyond the beginning of the next one.
+        due_at = until - LEASE_GRACE if until is not None else now
+        return due_at if due_at > now else None
 
     def lease_holders(self, run_id: str, now: datetime) -> dict[int, str]:
         """Return which run has the lease on which of a run's messages: message id to run id."""

@@ -38,6 +38,13 @@ class Runs(Repository):
     def latest(self) -> t.Run | None:
         return self._one(t.Run, select_records(t.runs, t.Run).order_by(t.runs.c.started_at.desc()))
 
+    def open_of(self, handler: str) -> list[t.Run]:
+        """Return the runs of a handler that have neither an account nor a report, newest first."""
+        ended = (sa.select(table.c.run_id) for table in (t.sightings, t.verdicts))
+        query = select_records(t.runs, t.Run).where(t.runs.c.handler == handler)
+        query = query.where(*(t.runs.c.run_id.not_in(one) for one in ended))
+        return self._list(t.Run, query.order_by(t.runs.c.started_at.desc()))
+
     def record_failure(self, run_id: str, handler: str, failure: Failure, at: datetime) -> None:
         """Record why a task failed; the run, or restoration, need not be recorded."""
         self._add(t.failures, {"run_id": run_id, "handler": handler, "at": at, **asdict(failure)})
@@ -74,6 +81,9 @@ class Runs(Repository):
     def passes(self, run_id: str) -> Sequence[datetime]:
         query = sa.select(t.passes.c.started_at).where(t.passes.c.run_id == run_id)
         return self._values(query.order_by(t.passes.c.seq))
+
+    def last_pass_of(self, run_id: str) -> datetime | None:
+        return self._moment(_last_pass(t.passes.c.run_id == run_id))
 
     def last_pass(self, run: t.Run) -> datetime | None:
         """Return when the last pass began; where attempts carry on, by any run on the queue."""
@@ -120,8 +130,12 @@ def _last_pass(is_counted: Condition) -> sa.Select[Any]:
     return sa.select(sa.func.max(t.passes.c.started_at)).join(t.runs).where(is_counted)
 
 
-IS_FOR_ALL: Final = t.runs.c.message_keys == ()
-"""The condition that a run is for all messages of its queue, not for named ones."""
+def is_for_all(runs: sa.FromClause) -> Condition:
+    """Return the condition that a run is for all messages of its queue, not for some."""
+    return (runs.c.message_keys == ()) & (runs.c.condition == "")
+
+
+IS_FOR_ALL: Final = is_for_all(t.runs)
 
 
 def before_the_start() -> Condition:

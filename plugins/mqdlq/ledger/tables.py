@@ -1,18 +1,19 @@
 """The ledger's tables, each declared once, with the records of their rows.
 
-`mqdlq.ledger.migrations` makes them in a database, one revision for each change. A test fails
-where a table declared here differs from the one that the revisions make.
+`mqdlq.ledger.migrations` makes them and the views in a database, one revision for each change. A
+test fails where a table or the columns of a view declared here differ from what the revisions make.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, NamedTuple, Self
 
 import sqlalchemy as sa
 
+from mqdlq.causes import Cause
 from mqdlq.failures import Failure
 from mqdlq.ledger.columns import (
     CauseId,
@@ -22,20 +23,19 @@ from mqdlq.ledger.columns import (
     RunId,
     column,
     columns,
-    of_message,
-    of_run,
-    of_run_no,
-    of_unit,
+    refer_to,
     seq,
     table,
-    view,
+    views,
 )
 from mqdlq.model import (
     GIVEN_ACTION,
     Action,
     AttemptState,
     AuditKind,
+    ChangeKind,
     Disposition,
+    MessageClass,
     Outcome,
     QueueKind,
     RampPhase,
@@ -43,6 +43,8 @@ from mqdlq.model import (
     WorkNumber,
 )
 from mqdlq.reasons import Reason, Why
+
+SnapshotId = Annotated[str, sa.String(100)]
 
 # Runs: what each was given, what it saw, planned and asked, and how it ended.
 
@@ -56,7 +58,9 @@ class Run:
     blanks. `hold_while_blocked` keeps attempts while a destination is blocked, `deliver_truncated`
     delivers what may have been cut, `max_messages_per_unit` bounds a unit of work per destination,
     and `connections` move messages side by side.
-    `message_keys` (hex) are the only messages to act on; none means all. `started_by` is who or
+    `message_keys` (hex) are the only messages to act on, or those that meet `condition` (see
+    `mqdlq.lake.filters.parse_where`); with neither it acts on all. With `as_of`, the id of a
+    snapshot, the condition is for the messages in that one. `started_by` is who or
     what has started it, in words: "alice in Airflow", "the schedule"; "" for a run of a version
     that did not record it. `started_by_user` is the name of the user as Airflow knows it, "" where
     no user has started the run or the user is not known. `why` is the reason or ticket given.
@@ -94,15 +98,35 @@ class Run:
     controls: str = "{}"
     queue_kind: QueueKind = QueueKind.DEAD_LETTER
     repair: str = ""
+    condition: str = ""
+    as_of: SnapshotId = ""
+
+    @property
+    def is_for_some(self) -> bool:
+        """Whether the run is for some messages of its queue, not for all."""
+        return bool(self.message_keys or self.condition)
+
+    @property
+    def meant(self) -> str:
+        """The messages that the run is for, in words; "" for all."""
+        if self.condition:
+            since = f" in snapshot {self.as_of}" if self.as_of else ""
+            return f"the messages{since} with {self.condition}"
+        return f"{len(self.message_keys):,} named messages" if self.message_keys else ""
+
+    @property
+    def limit_at(self) -> datetime:
+        """When `max_run_time` ends: the run then begins no further pass."""
+        return self.started_at + timedelta(seconds=self.max_run_time_s)
 
     @property
     def has_given_action(self) -> bool:
-        """Whether one action is given for the named messages, in place of a rules table."""
+        """Whether one action is given for some messages, in place of a rules table."""
         return self.rules_source == GIVEN_ACTION
 
     @property
     def named(self) -> frozenset[bytes]:
-        """The keys in `message_keys` as the snapshot holds them; empty where all are meant."""
+        """The keys in `message_keys` as the snapshot holds them."""
         return frozenset(bytes.fromhex(key) for key in self.message_keys)
 
 
@@ -146,33 +170,38 @@ class Look:
     max_depth: int | None = None
 
 
-looks = table("looks", Look, seq(), of_run(nullable=False, index=True))
+looks = table("looks", Look, seq(), refer_to("runs.run_id", index=True))
 
 
 @dataclass(frozen=True, slots=True)
 class TakenSnapshot:
     """A snapshot that a run works on: where it is, and how many messages it has.
 
-    `settled` of them have compact rows.
+    `settled` of them have compact rows. `absent` messages that the run is for were on the queue no
+    more.
     """
 
     run_id: RunId
-    snapshot_id: Annotated[str, sa.String(100)]
+    snapshot_id: SnapshotId
     location: str
     messages: int
     taken_at: datetime
     settled: int = 0
+    absent: int = 0
 
 
 snapshots = table(
-    "snapshots", TakenSnapshot, of_run(primary_key=True), column("pruned_at", datetime | None)
+    "snapshots",
+    TakenSnapshot,
+    refer_to("runs.run_id", primary_key=True),
+    column("pruned_at", datetime | None),
 )
 """`pruned_at` is when the retention settings removed it from the lake, null while it is there."""
 
 causes = table(
     "causes",
     None,
-    of_run(primary_key=True),
+    refer_to("runs.run_id", primary_key=True),
     column("reason", int, key=True),
     column("cause_id", CauseId, key=True, index=True),
     column("message_class", Annotated[str, sa.String(30)]),
@@ -191,6 +220,89 @@ A row without `cause_id` and `dest_q_name` has messages of several destinations.
 
 
 @dataclass(frozen=True, slots=True)
+class CauseNumbers:
+    """The messages of one cause on a queue, when a run last looked at the queue.
+
+    The row of a run for the whole queue has the `messages` on it, of which `attention` need
+    attention and `expiring` expire within a day after the look, the first at `expires_at`. The row
+    of a later run for some messages has by how many its account changed them, which may be less
+    than 0. `oldest_at` is when the oldest of them was dead-lettered, `first_at` and `last_at` are
+    the times of the first and the last message of the cause that is known. `applications` are
+    JSON: messages by the name of the application that put them, the most frequent ones.
+    """
+
+    message_class: Annotated[str, sa.String(30)]
+    reason: int
+    cause_id: CauseId
+    dest_q_name: ObjectName | None
+    dest_q_mgr_name: ObjectName
+    messages: int = 0
+    attention: int = 0
+    expiring: int = 0
+    expires_at: datetime | None = None
+    oldest_at: datetime | None = None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    applications: str = "{}"
+
+    @property
+    def cause(self) -> Cause:
+        cls = MessageClass(self.message_class)
+        return Cause(cls, self.reason, self.dest_q_name, self.dest_q_mgr_name)
+
+
+cause_numbers = table(
+    "cause_numbers",
+    CauseNumbers,
+    refer_to("runs.run_id", primary_key=True),
+    column("reason", int, key=True),
+    column("cause_id", CauseId, key=True),
+    column("is_whole", bool),
+    column("looked_at", datetime),
+)
+"""What is on each queue now, by cause: a later look at a queue replaces the rows of earlier ones.
+
+A cause that has no message any more keeps its row for some weeks.
+"""
+
+arrivals = table(
+    "arrivals",
+    None,
+    refer_to("runs.run_no", primary_key=True),
+    column("cause_id", CauseId, key=True),
+    column("hour", datetime, key=True, index=True),
+    column("messages", int),
+    sa.Index("arrivals_of_a_cause", "cause_id", "hour"),
+    sqlite_with_rowid=False,
+)
+"""How many messages were dead-lettered in an hour, counted by the run that met them first.
+
+A message is counted once, however many snapshots see it, and again if it was dead-lettered again.
+Messages that came and went between two snapshots are not counted. Hours are kept for some days.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CauseChange:
+    """A change of what people say of a cause: who made it, when, and to what `value`.
+
+    The value is the text of a note, the number of a ticket, or the end of a mute. `messages` is how
+    many messages of the cause were on all queues then.
+    """
+
+    cause_id: CauseId
+    at: datetime
+    who: str
+    kind: ChangeKind
+    value: str = ""
+    messages: int = 0
+
+
+cause_changes = table("cause_changes", CauseChange, seq(), column("cause_id", CauseId, index=True))
+"""All changes: the last one of a kind of thing counts, and none is removed."""
+
+
+@dataclass(frozen=True, slots=True)
 class AcceptedPlan:
     """The plan that a run acts by, and where it is."""
 
@@ -201,7 +313,7 @@ class AcceptedPlan:
     accepted_at: datetime
 
 
-plans = table("plans", AcceptedPlan, of_run(primary_key=True))
+plans = table("plans", AcceptedPlan, refer_to("runs.run_id", primary_key=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +333,10 @@ class Approval:
     why: str = ""
 
 
-approvals = table("approvals", Approval, seq(), of_run(nullable=False, index=True))
+approvals = table("approvals", Approval, seq(), refer_to("runs.run_id", index=True))
 
 passes = table(
-    "passes", None, seq(), of_run(nullable=False, index=True), column("started_at", datetime)
+    "passes", None, seq(), refer_to("runs.run_id", index=True), column("started_at", datetime)
 )
 
 
@@ -246,7 +358,10 @@ class Sighting:
 
 
 sightings = table(
-    "sightings", Sighting, of_run(primary_key=True), column("oldest_left", datetime | None)
+    "sightings",
+    Sighting,
+    refer_to("runs.run_id", primary_key=True),
+    column("oldest_left", datetime | None),
 )
 """`oldest_left` is the time since when the oldest remaining message is on the queue.
 
@@ -259,9 +374,8 @@ class RecordedVerdict:
     """The verdict of a run's report, and its numbers, so that a list of runs need not count.
 
     `verdict`, `headline` and `why` are those of the report. `messages` (of the snapshot) and
-    `adds_up` are None without a snapshot. `attention` messages need attention. The times are those
-    from arrival to departure of the messages that departed, in seconds, None if none did. The
-    failures of `failed_tasks` are behind the verdict.
+    `adds_up` are None without a snapshot. `attention` messages need attention. The failures of
+    `failed_tasks` are behind the verdict.
     """
 
     verdict: Annotated[str, sa.String(20)]
@@ -270,13 +384,11 @@ class RecordedVerdict:
     messages: int | None
     adds_up: bool | None
     attention: int
-    resolution_median_s: float | None
-    resolution_p90_s: float | None
     at: datetime
     failed_tasks: tuple[str, ...] = ()
 
 
-verdicts = table("verdicts", RecordedVerdict, seq(), of_run(nullable=False, index=True))
+verdicts = table("verdicts", RecordedVerdict, seq(), refer_to("runs.run_id", index=True))
 """A report written again adds a row: the last one counts."""
 
 alerts = table(
@@ -335,21 +447,18 @@ messages = table(
 listed_messages = table(
     "listed_messages",
     None,
-    of_run_no(primary_key=True),
-    of_message(primary_key=True, index=True),
+    refer_to("runs.run_no", primary_key=True),
+    refer_to("messages.message_id", primary_key=True, index=True),
     column("browse_seq", int),
     column("disposition", Disposition),
     sqlite_with_rowid=False,
 )
 
-run_messages = view(
-    """
-CREATE VIEW run_messages AS
-SELECT r.run_id, l.message_id, l.browse_seq, l.disposition
-FROM listed_messages l JOIN runs r ON r.run_no = l.run_no
-""",
-    of_run(key=runs.c.run_id),
-    of_message(key=messages.c.message_id),
+run_messages = sa.Table(
+    "run_messages",
+    views,
+    refer_to(runs.c.run_id),
+    refer_to(messages.c.message_id),
     column("browse_seq", int),
     column("disposition", Disposition),
 )
@@ -358,8 +467,8 @@ leases = table(
     "leases",
     None,
     seq(),
-    of_message(nullable=False, index=True),
-    of_run(nullable=False, index=True),
+    refer_to("messages.message_id", index=True),
+    refer_to("runs.run_id", index=True),
     column("until", datetime),
 )
 
@@ -405,7 +514,7 @@ units = table(
     None,
     sa.Column("unit_no", sa.Integer, primary_key=True),
     column("unit", ObjectName, index=True),
-    of_run(nullable=False, index=True),
+    refer_to("runs.run_id", index=True),
     column("plan_id", Annotated[str, sa.String(150)]),
 )
 """Units of work. Several may have one id: the ledger that wrote the first may be an older copy."""
@@ -413,7 +522,7 @@ units = table(
 attempt_lots = table(
     "attempt_lots",
     AttemptLot,
-    of_unit(primary_key=True),
+    refer_to("units.unit_no", primary_key=True),
     column("lot", int, key=True),
     column("messages", int),
     sa.Index(
@@ -429,10 +538,10 @@ attempt_lots = table(
 attempt_messages = table(
     "attempt_messages",
     None,
-    of_unit(primary_key=True),
+    refer_to("units.unit_no", primary_key=True),
     column("place", int, key=True),
     column("lot", int),
-    of_message(nullable=False, index=True),
+    refer_to("messages.message_id", index=True),
     sqlite_with_rowid=False,
 )
 """The messages of a unit of work, in the order in which it moves them."""
@@ -441,8 +550,8 @@ unit_states = table(
     "unit_states",
     None,
     seq(),
-    of_unit(nullable=False, index=True),
-    of_message(nullable=True, index=True),
+    refer_to("units.unit_no", index=True),
+    refer_to("messages.message_id", nullable=True, index=True),
     column("state", AttemptState),
     column("mqrc", int),
     column("at", datetime),
@@ -452,23 +561,14 @@ unit_states = table(
 Attempts that a unit makes together come to their states together; `message_id` is null then.
 """
 
-_ATTEMPTS: Final = """
-CREATE VIEW {name} AS
-SELECT s.seq, m.place, l.rule, l.action, l.target_q, l.target_q_mgr, u.unit, u.run_id, u.plan_id,
-    m.message_id, l.attempt_no, s.state, s.mqrc, s.at, l.cause_id
-FROM unit_states s
-JOIN units u ON u.unit_no = s.unit_no
-JOIN attempt_messages m ON m.unit_no = s.unit_no
-    AND (s.message_id IS NULL OR s.message_id = m.message_id)
-JOIN attempt_lots l ON l.unit_no = m.unit_no AND l.lot = m.lot"""
 
-
-def _attempts(name: str, condition: str = "") -> sa.Table:
-    return view(
-        _ATTEMPTS.format(name=name) + condition,
+def _attempts(name: str) -> sa.Table:
+    return sa.Table(
+        name,
+        views,
         *(column("seq", int), column("place", int)),
-        of_run(key=runs.c.run_id),
-        of_message(key=messages.c.message_id),
+        refer_to(runs.c.run_id),
+        refer_to(messages.c.message_id),
         *columns(Attempt, without={"message_key", "message_id", "run_id"}),
     )
 
@@ -479,19 +579,7 @@ attempts = _attempts("attempts")
 `place` is the place of an attempt in its unit of work.
 """
 
-attempt_states = _attempts(
-    "attempt_states",
-    """
-WHERE NOT EXISTS (
-    SELECT 1 FROM unit_states n
-    WHERE n.unit_no = s.unit_no AND n.seq > s.seq AND n.message_id IS NULL
-)
-AND NOT EXISTS (
-    SELECT 1 FROM unit_states n
-    WHERE n.unit_no = m.unit_no AND n.seq > s.seq AND n.message_id = m.message_id
-)
-""",
-)
+attempt_states = _attempts("attempt_states")
 """Each attempt in its current state."""
 
 IS_DISCARDED: Final = sa.text("outcome = 'discarded'")
@@ -516,7 +604,7 @@ outcome_lots = table(
     "outcome_lots",
     Ending,
     sa.Column("lot_id", sa.Integer, primary_key=True),
-    of_run_no(nullable=False, index=True),
+    refer_to("runs.run_no", index=True),
     column("why", Reason),
     column("at", datetime),
     column("messages", int),
@@ -532,23 +620,18 @@ outcome_lots = table(
 outcome_messages = table(
     "outcome_messages",
     None,
-    of_run_no(primary_key=True),
-    of_message(primary_key=True, index=True),
-    sa.Column("lot_id", sa.ForeignKey("outcome_lots.lot_id"), nullable=False, index=True),
+    refer_to("runs.run_no", primary_key=True),
+    refer_to("messages.message_id", primary_key=True, index=True),
+    refer_to("outcome_lots.lot_id", index=True),
     sqlite_with_rowid=False,
 )
 """The one outcome of each message of a run."""
 
-outcomes = view(
-    """
-CREATE VIEW outcomes AS
-SELECT l.rule, l.action, l.target_q, l.target_q_mgr, l.outcome, r.run_id, m.message_id, l.why, l.at
-FROM outcome_messages m
-JOIN outcome_lots l ON l.lot_id = m.lot_id
-JOIN runs r ON r.run_no = m.run_no
-""",
-    of_run(key=runs.c.run_id),
-    of_message(key=messages.c.message_id),
+outcomes = sa.Table(
+    "outcomes",
+    views,
+    refer_to(runs.c.run_id),
+    refer_to(messages.c.message_id),
     *columns(OutcomeFact, without={"message_id"}),
 )
 
@@ -586,9 +669,9 @@ class Learned(Correction):
 learned = table(
     "learned",
     Learned,
-    of_run("of_run", primary_key=True),
-    of_message(primary_key=True, index=True),
-    of_run(nullable=False, index=True),
+    refer_to("runs.run_id", "of_run", primary_key=True),
+    refer_to("messages.message_id", primary_key=True, index=True),
+    refer_to("runs.run_id", index=True),
 )
 
 IS_LEARNED: Final = (learned.c.of_run == outcomes.c.run_id) & (
@@ -600,7 +683,7 @@ settled_lots = table(
     "settled_lots",
     Ending,
     sa.Column("lot_id", sa.Integer, primary_key=True),
-    of_run(nullable=False, index=True),
+    refer_to("runs.run_id", index=True),
     column("snapshot_id", Annotated[str, sa.String(100)]),
     column("needs_carry", bool),
 )
@@ -612,14 +695,14 @@ The snapshot has their full rows.
 settled_messages = table(
     "settled_messages",
     None,
-    sa.Column("lot_id", sa.ForeignKey("settled_lots.lot_id"), primary_key=True),
-    of_message(primary_key=True, index=True),
+    refer_to("settled_lots.lot_id", primary_key=True),
+    refer_to("messages.message_id", primary_key=True, index=True),
 )
 
 settled_outcomes = table(
     "settled_outcomes",
     None,
-    of_run(primary_key=True),
+    refer_to("runs.run_id", primary_key=True),
     column("outcome", Outcome, key=True),
     *columns(Decision, key=True),
     column("messages", int),
@@ -630,8 +713,8 @@ settled_outcomes = table(
 verdict_outcomes = table(
     "verdict_outcomes",
     None,
-    sa.Column("verdict_seq", sa.ForeignKey("verdicts.seq"), primary_key=True),
-    of_run(nullable=False, index=True),
+    refer_to("verdicts.seq", "verdict_seq", primary_key=True),
+    refer_to("runs.run_id", index=True),
     column("outcome", Outcome, key=True),
     *columns(Decision, key=True),
     column("messages", int),
@@ -644,8 +727,8 @@ CopyId = tuple[str, int]
 archive = table(
     "archive",
     None,
-    of_run(primary_key=True),
-    of_message(primary_key=True, index=True),
+    refer_to("runs.run_id", primary_key=True),
+    refer_to("messages.message_id", primary_key=True, index=True),
     column("location", str),
     column("digest", Digest),
     column("at", datetime),
@@ -712,12 +795,7 @@ restoration_states = table(
     "restoration_states",
     CopyState,
     seq(),
-    sa.Column(
-        "restoration_id",
-        sa.ForeignKey("restorations.restoration_id"),
-        nullable=False,
-        index=True,
-    ),
+    refer_to("restorations.restoration_id", index=True),
     sa.ForeignKeyConstraint(["run_id", "message_id"], ["archive.run_id", "archive.message_id"]),
     sa.Index("restoration_states_of_a_copy", "run_id", "message_id"),
 )
@@ -750,7 +828,7 @@ class EvidenceCheck:
 evidence_checks = table(
     "evidence_checks",
     EvidenceCheck,
-    of_run(primary_key=True),
+    refer_to("runs.run_id", primary_key=True),
     column("kind", Annotated[str, sa.String(12)], key=True),
 )
 
@@ -773,7 +851,7 @@ class Identity:
 identities = table(
     "identities",
     Identity,
-    of_message(primary_key=True),
+    refer_to("messages.message_id", primary_key=True),
     column("identity", bytes, index=True),
 )
 
@@ -848,7 +926,7 @@ ramp_states = table(
     "ramp_states",
     RampState,
     seq(),
-    of_run(nullable=False, index=True),
+    refer_to("runs.run_id", index=True),
     *columns(Subject),
     sa.Index("ramp_states_of_a_subject", *Subject._fields, "seq"),
 )
@@ -860,7 +938,8 @@ class MessageRepair:
     """The changes that a run makes to a message when it puts it, each from and to.
 
     The original destination is "" for a message without an MQDLH. `length` counts the bytes of the
-    body, which do not change. With a `refusal` the run leaves the message, and archives nothing.
+    body. If it is replaced, `body_to` is the SHA-256 (hex) of the new one, and `length_to` its
+    length. With a `refusal` the run leaves the message, and archives nothing.
     """
 
     message_id: int
@@ -874,13 +953,15 @@ class MessageRepair:
     target_q_mgr: ObjectName
     length: int
     refusal: Reason | None = None
+    body_to: Digest = ""
+    length_to: int = 0
 
 
 repairs = table(
     "repairs",
     MessageRepair,
-    of_run(primary_key=True),
-    of_message(primary_key=True, index=True),
+    refer_to("runs.run_id", primary_key=True),
+    refer_to("messages.message_id", primary_key=True, index=True),
     column("at", datetime),
 )
 """Recorded with the archive copy of the original message.
@@ -906,7 +987,7 @@ holds = table(
 released_holds = table(
     "released_holds",
     None,
-    sa.Column("hold_id", sa.ForeignKey("holds.hold_id"), primary_key=True),
+    refer_to("holds.hold_id", primary_key=True),
     column("reason", str),
     column("who", str),
     column("at", datetime),
@@ -936,7 +1017,7 @@ pruned_copies = table(
     None,
     column("run_id", RunId, key=True),
     column("message_id", int, key=True),
-    sa.Column("prune_id", sa.ForeignKey("prunes.prune_id"), nullable=False),
+    refer_to("prunes.prune_id"),
     sa.ForeignKeyConstraint(["run_id", "message_id"], ["archive.run_id", "archive.message_id"]),
 )
 """The archive copies that a prune removes; written before the file changes."""
@@ -944,7 +1025,7 @@ pruned_copies = table(
 pruned_files = table(
     "pruned_files",
     None,
-    sa.Column("prune_id", sa.ForeignKey("prunes.prune_id"), primary_key=True),
+    refer_to("prunes.prune_id", primary_key=True),
     sa.Column("location", sa.Text, primary_key=True),
     column("at", datetime),
 )
@@ -959,7 +1040,7 @@ pruned_runs = table(
     "pruned_runs",
     None,
     column("run_id", RunId, key=True),
-    sa.Column("prune_id", sa.ForeignKey("prunes.prune_id"), nullable=False),
+    refer_to("prunes.prune_id"),
     *(sa.Column(name, runs.c[name].type, nullable=False) for name in _KEPT_OF_RUN),
     column("closed_at", datetime | None),
 )
@@ -973,7 +1054,7 @@ account, null if it had none because it found no work.
 pruned_outcomes = table(
     "pruned_outcomes",
     None,
-    sa.Column("run_id", sa.ForeignKey("pruned_runs.run_id"), primary_key=True),
+    refer_to("pruned_runs.run_id", primary_key=True),
     column("is_settled", bool, key=True),
     column("outcome", Outcome, key=True),
     *columns(Decision, key=True),
@@ -991,7 +1072,7 @@ class AuditEvent:
 
     `message_key` is hex, "" if the event concerns no single message. `messages` is the number of
     messages that the event concerns, 0 if it concerns none. `details` are words for people; they
-    never have the content of a message.
+    never have the content of a message, but the words that a person searched for in bodies.
     """
 
     at: datetime

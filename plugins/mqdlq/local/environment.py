@@ -137,37 +137,33 @@ def migrate(more: Mapping[str, str] | None = None) -> None:
 
     Ends this process with a sentence if the metadata, or the place it is in, cannot be used.
     """
+    is_own = more is None or not names_metadata(more)
+    done = airflow_home() / f".migrated-{importlib.metadata.version('apache-airflow-core')}"
     try:
-        _migrate(more or {})
+        with wait_for_turn():
+            if not more:
+                _check_metadata(airflow_home() / "airflow.db")
+            if is_own and done.exists():
+                return
+            click.echo("Preparing Airflow's metadata, this once", err=True)
+            migrated = subprocess.run(
+                [sys.executable, "-m", "airflow", "db", "migrate"],
+                env=environment({**os.environ, **(more or {})}, own_metadata=is_own),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            if migrated.returncode:
+                log = airflow_home() / "migration.log"
+                log.write_text(migrated.stdout, encoding="utf-8")
+                raise HomeError("MQDLQ-810", f"airflow db migrate failed; {log} has its output")
+            if is_own:
+                done.touch()
     except MqDlqError as error:
         sys.exit(f"mqdlq: {error}")
     except OSError as error:
         sys.exit(f"mqdlq: {directories.explain(error)}")
-
-
-def _migrate(more: Mapping[str, str]) -> None:
-    is_own = not names_metadata(more)
-    done = airflow_home() / f".migrated-{importlib.metadata.version('apache-airflow-core')}"
-    with wait_for_turn():
-        if not more:
-            _check_metadata(airflow_home() / "airflow.db")
-        if is_own and done.exists():
-            return
-        click.echo("Preparing Airflow's metadata, this once", err=True)
-        migrated = subprocess.run(
-            [sys.executable, "-m", "airflow", "db", "migrate"],
-            env=environment({**os.environ, **more}, own_metadata=is_own),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if migrated.returncode:
-            log = airflow_home() / "migration.log"
-            log.write_text(migrated.stdout, encoding="utf-8")
-            raise HomeError("MQDLQ-810", f"airflow db migrate failed; {log} has its output")
-        if is_own:
-            done.touch()
 
 
 def _check_metadata(file: Path) -> None:

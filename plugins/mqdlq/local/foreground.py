@@ -18,7 +18,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import IO, Any, Final
 
 import click
@@ -33,7 +33,7 @@ from mqdlq.handlers import load_handler
 from mqdlq.local.dags_test import PLACE, REFUSED
 from mqdlq.local.environment import environment, migrate
 from mqdlq.reading.page_paths import dag_of
-from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_rules
+from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_condition, read_rules
 
 TAIL: Final = 30  # lines of the log that are shown where no task said why it failed
 USAGE: Final = 2
@@ -58,7 +58,7 @@ def run(handler: str, conf: Mapping[str, Any]) -> int:
         click.echo(f"--conf: {wrong}", err=True)
         return USAGE
     os.umask(0o077)  # metadata, logs and all that a run writes are their owner's alone
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     migrate()
     try:
         code, follower = _run_once(handler, json.dumps(conf))
@@ -115,11 +115,6 @@ def _run_once(handler: str, conf: str) -> tuple[int, str]:
     return int(failed), follower.follower
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise SystemExit(TERMINATED)
-
-
 def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
     """Return what is wrong with a run's parameters before anything starts, or "".
 
@@ -139,12 +134,15 @@ def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
         rules=conf.get("rules"),
         action=conf.get("action"),
         message_keys=keys,
+        where=(conf.get("where") or "").strip(),
+        as_of=conf.get("as_of") or "",
         dry_run=bool(conf.get("dry_run")),
         why=(conf.get("why") or "").strip(),
     )
     try:
         if missing := find_missing_reason(load_handler(handler), given):
             return missing
+        read_condition(given)
         if given.rules or given.action:
             read_rules(load_handler(handler), given)
     except MqDlqError as error:

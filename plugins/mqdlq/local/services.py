@@ -109,7 +109,7 @@ class Services:
             self.start(name)
         self._wait_until(lambda: self._get("/execution/health") is not None, first)
         self.start(last)
-        self._wait_until(self._healthy, [*COMMANDS])
+        self._wait_until(self.is_healthy, [*COMMANDS])
 
     def start(self, name: str, command: tuple[str, ...] = ()) -> psutil.Process:
         """Start a service, or another command of this Python that is to live as long as they."""
@@ -162,7 +162,7 @@ class Services:
         except (httpx.HTTPError, ValueError):
             return None
 
-    def _healthy(self) -> bool:
+    def is_healthy(self) -> bool:
         health = self._get("/api/v2/monitor/health") or {}
         return all(
             (health.get(name) or {}).get("status") == "healthy"
@@ -257,7 +257,7 @@ def up(port: int) -> None:
     services.start("feeder", ("-m", "mqdlq.local.services", "--feed"))
     click.echo(
         f"Airflow is at {services.address}, user {USER}, password {password()}\n"
-        f"The page Dead letters is at {Paths(services.address).overview()}\n"
+        f"The page Dead letters is at {Paths(services.address).inbox()}\n"
         f"{state_of_the_demo(services.address)}\n"
         f"Logs are in {directories.home() / 'logs'}; `make down` stops all of it."
     )

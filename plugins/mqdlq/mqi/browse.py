@@ -44,7 +44,7 @@ class BrowsedMessage(NamedTuple):
 
 
 def get_options(client: Client, options: int) -> Any:
-    """Return an MQGMO for a get or a browse that matches any message and does not wait."""
+    """Return an MQGMO for a get or a browse of any message, which waits only if `options` say."""
     constants = client.CMQC
     gmo = client.packed.GMO()
     gmo.Options = options | constants.MQGMO_FAIL_IF_QUIESCING | constants.MQGMO_NO_WAIT
@@ -184,16 +184,12 @@ class BrowseCursor:
 
     def has_properties(self) -> bool:
         """Return whether the last browsed message has message properties (MQINQMP)."""
-        client = self.queue_manager.client
         try:
-            with client.translating_errors("MQINQMP", f"queue {self.name}"):
-                self.handle.properties.get(b"%", max_value_length=1)
+            return self.find_property("%") is not None
         except QueueManagerError as error:
-            if error.reason == MQRC["MQRC_PROPERTY_NOT_AVAILABLE"]:
-                return False
-            if error.reason != MQRC["MQRC_PROPERTY_VALUE_TOO_BIG"]:
+            if error.reason not in _UNREADABLE:
                 raise
-        return True
+            return True
 
 
 # Browse or get whole messages in the form in which the archive keeps them.

@@ -124,13 +124,11 @@ class QueueManager:
     def close(self, queue: Any) -> None:
         """Close a queue; on a broken connection do nothing."""
         try:
-            queue.close()
-        except self.client.module.MQMIError as error:
+            with self.client.translating_errors("MQCLOSE", "queue"):
+                queue.close()
+        except QueueManagerError as error:
             if error.reason not in CONNECTION_GONE_REASONS:
-                text = reason_text(error.reason)
-                raise QueueManagerError(
-                    "MQCLOSE", "queue", error.comp, error.reason, text
-                ) from error
+                raise
 
     @contextmanager
     def _opened(self, queue: str, options: int) -> Iterator[Any]:

@@ -73,7 +73,8 @@ class ConnectionSettings:
     directory: str = ""
 
     def __post_init__(self) -> None:
-        for fault in _faults(self):
+        checks = (_unknown_choices, _unfitting_settings, _invalid_values, _invalid_addresses)
+        for fault in (fault for check in (*checks, _incomplete_security) for fault in check(self)):
             raise ConnectionSettingsError("MQDLQ-105", fault)
 
     @property
@@ -82,14 +83,6 @@ class ConnectionSettings:
         first = f"{self.host}({self.port})"
         others = (part if part.endswith(")") else f"{part}({self.port})" for part in self.hosts)
         return ",".join([first, *others])
-
-
-def _faults(settings: ConnectionSettings) -> Iterator[str]:
-    yield from _unknown_choices(settings)
-    yield from _unfitting_settings(settings)
-    yield from _invalid_values(settings)
-    yield from _invalid_addresses(settings)
-    yield from _incomplete_security(settings)
 
 
 def _unknown_choices(settings: ConnectionSettings) -> Iterator[str]:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
+from mqdlq.mqi.browse import get_options
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
 MQCFT_EVENT: Final = 7
@@ -167,26 +168,20 @@ class _Browse:
     def __init__(self, queue_manager: QueueManager, opened: Any, source: str, longest: int) -> None:
         self._client = queue_manager.client
         self._opened, self._source, self._longest = opened, source, longest
-        self.descriptor, self._gmo = self._client.packed.MD(), self._client.packed.GMO()
+        self.descriptor, constants = self._client.packed.MD(), self._client.CMQC
         self._empty = self.descriptor.pack()
-        self._gmo.MatchOptions = self._client.CMQC.MQMO_NONE
+        whole = constants.MQGMO_ACCEPT_TRUNCATED_MSG | constants.MQGMO_CONVERT
+        self._options = constants.MQGMO_BROWSE_NEXT | constants.MQGMO_NO_PROPERTIES | whole
 
     def next(self, wait_ms: int = 0) -> bytes | None:
         """Return the next message, b"" if it could not be converted whole, None at the end."""
-        constants = self._client.CMQC
         self.descriptor.packed[:] = self._empty
-        self._gmo.WaitInterval = wait_ms
-        self._gmo.Options = (
-            constants.MQGMO_BROWSE_NEXT
-            | (constants.MQGMO_WAIT if wait_ms else constants.MQGMO_NO_WAIT)
-            | constants.MQGMO_ACCEPT_TRUNCATED_MSG
-            | constants.MQGMO_FAIL_IF_QUIESCING
-            | constants.MQGMO_CONVERT
-            | constants.MQGMO_NO_PROPERTIES
-        )
+        waiting = self._client.CMQC.MQGMO_WAIT if wait_ms else 0
+        gmo = get_options(self._client, self._options | waiting)
+        gmo.WaitInterval = wait_ms
         try:
             with self._client.translating_errors("MQGET (browse)", f"queue {self._source}"):
-                return bytes(self._opened.get(self._longest, self.descriptor, self._gmo))
+                return bytes(self._opened.get(self._longest, self.descriptor, gmo))
         except QueueManagerError as error:
             if error.reason == MQRC["MQRC_NO_MSG_AVAILABLE"]:
                 return None

@@ -40,22 +40,17 @@ def packed_structures(module: Any) -> PackedStructures:
     return PackedStructures(*(_packed(kind, structure) for kind, structure in made))
 
 
-class _Field:
-    """One field: its position and format in the packed bytes."""
+def _field(code: str, offset: int) -> property:
+    """Return the attribute for one field, by its format and its position in the packed bytes."""
+    layout = struct.Struct(code)
 
-    __slots__ = ("_layout", "_offset")
+    def read(owner: Any) -> Any:
+        return layout.unpack_from(owner.packed, offset)[0]
 
-    def __init__(self, code: str, offset: int) -> None:
-        self._layout = struct.Struct(code)
-        self._offset = offset
+    def write(owner: Any, value: int | bytes) -> None:
+        layout.pack_into(owner.packed, offset, value)
 
-    def __get__(self, owner: Any, _kind: type) -> Any:
-        if owner is None:
-            return self
-        return self._layout.unpack_from(owner.packed, self._offset)[0]
-
-    def __set__(self, owner: Any, value: int | bytes) -> None:
-        self._layout.pack_into(owner.packed, self._offset, value)
+    return property(read, write)
 
 
 class _Packed:
@@ -98,7 +93,7 @@ def _packed(kind: type, structure: type[Packed]) -> type:
     if kind.__name__ in DEFAULT_VERSIONS:
         template.Version = DEFAULT_VERSIONS[kind.__name__]
     fields = {
-        field.ibm_name: _Field(field.code, field.offset)
+        field.ibm_name: _field(field.code, field.offset)
         for field in structure.layout.values()
         if hasattr(template, field.ibm_name)
     }

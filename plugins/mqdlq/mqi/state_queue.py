@@ -15,7 +15,7 @@ from typing import Any
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import AnotherExecutorError, QueueManagerError
-from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.mqi.browse import BrowseCursor, get_options
 from mqdlq.mqi.connect import QueueManager
 
 CCSID_UTF_8 = 1208
@@ -81,10 +81,8 @@ class PutMarkers(Markers):
         descriptor.Format = constants.MQFMT_STRING
         descriptor.CodedCharSetId = CCSID_UTF_8
         descriptor.Persistence = constants.MQPER_PERSISTENT
-        pmo = packed.PMO()
-        pmo.Options = constants.MQPMO_SYNCPOINT | constants.MQPMO_FAIL_IF_QUIESCING
-        target = packed.OD()
-        target.ObjectName = self.name.encode()
+        options = constants.MQPMO_SYNCPOINT | constants.MQPMO_FAIL_IF_QUIESCING
+        pmo, target = packed.PMO(Options=options), packed.OD(ObjectName=self.name.encode())
         body = json.dumps(asdict(marker), sort_keys=True).encode()
         with self._client.translating_errors("MQPUT1", f"state queue {self.name}"):
             self._queue_manager.handle.put1(target, body, descriptor, pmo)
@@ -115,13 +113,9 @@ class StateQueue(PutMarkers):
 
         A missing marker is not an error.
         """
-        packed, constants = self._client.packed, self._client.CMQC
-        descriptor = packed.MD()
-        descriptor.MsgId = bytes.fromhex(unit)
-        gmo = packed.GMO()
-        gmo.Options = (
-            constants.MQGMO_SYNCPOINT | constants.MQGMO_NO_WAIT | constants.MQGMO_FAIL_IF_QUIESCING
-        )
+        constants = self._client.CMQC
+        descriptor = self._client.packed.MD(MsgId=bytes.fromhex(unit))
+        gmo = get_options(self._client, constants.MQGMO_SYNCPOINT)
         gmo.MatchOptions = constants.MQMO_MATCH_MSG_ID
         try:
             with self._client.translating_errors("MQGET", f"state queue {self.name}"):
@@ -159,12 +153,8 @@ def open_state_queue(queue_manager: QueueManager, name: str) -> Iterator[Markers
     """
     constants = queue_manager.client.CMQC
     try:
-        queue = queue_manager.open(
-            name,
-            constants.MQOO_INPUT_EXCLUSIVE
-            | constants.MQOO_BROWSE
-            | constants.MQOO_FAIL_IF_QUIESCING,
-        )
+        options = constants.MQOO_INPUT_EXCLUSIVE | constants.MQOO_BROWSE
+        queue = queue_manager.open(name, options | constants.MQOO_FAIL_IF_QUIESCING)
     except QueueManagerError as error:
         if error.reason == MQRC["MQRC_OBJECT_IN_USE"]:
             raise AnotherExecutorError(

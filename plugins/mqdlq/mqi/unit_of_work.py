@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
@@ -23,8 +22,7 @@ MQRO_COA_WITH_FULL_DATA, MQRO_COD_WITH_FULL_DATA = 0x700, 0x3800
 """All bits that request a report on arrival, or on delivery."""
 
 
-@dataclass(frozen=True, slots=True)
-class GotMessage:
+class GotMessage(NamedTuple):
     """A message got under syncpoint: the client's MQMD and the whole body."""
 
     descriptor: Any
@@ -35,8 +33,7 @@ class GotMessage:
         return f"<Got {len(self.body)} bytes>"
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """A body and the queue to put it to; an MQMD override of None keeps the value that was got.
 
     `alternate_user` is the user whose authority the put needs (PUTAUT(CTX)), or b"".
@@ -44,11 +41,15 @@ class Delivery:
 
     target_q: str
     target_q_mgr: str
-    body: bytes = field(repr=False)  # a customer's data
+    body: bytes
     encoding: int | None = None
     coded_char_set_id: int | None = None
     format: bytes | None = None
     alternate_user: bytes = b""
+
+    def __repr__(self) -> str:
+        """Show the length only: the body may hold a customer's data."""
+        return f"<Delivery of {len(self.body)} bytes to {self.target_q}>"
 
 
 def count_gets_and_puts(descriptor: bytes, *, is_got: bool, is_put: bool) -> int:

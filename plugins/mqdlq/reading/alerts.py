@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -17,11 +17,13 @@ from mqdlq.handlers.operation import Alerts, Event
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Run
 from mqdlq.model import Outcome
-from mqdlq.words import count, name_causes
+from mqdlq.reading.standings import Quiet, find_quiet
+from mqdlq.words import cause_in_words, count, name_causes
 
 if TYPE_CHECKING:  # templates: not at parse time
     from mqdlq.reading.report.building import Report
 
+_LOUD: Final = Quiet()
 LASTING: Final[tuple[str, ...]] = tuple(event for event in Event if event.lasts)
 
 
@@ -74,13 +76,19 @@ def alerts_of(
 
     Both are in the order of `Event`. An event holds, alerted before or not, also if it held before
     and the run cannot observe it. `expiring` is among them, so that the next run does not send it
-    again for the same messages; it has no recovery.
+    again for the same messages; it has no recovery. Messages of muted causes raise no alert; an
+    event that is due to them alone neither holds nor is over.
     """
-    before = ledger.alerts.run_before(run)
+    before, quiet = ledger.alerts.run_before(run), find_quiet(run, ledger, now)
     lasted = ledger.alerts.lasting(before) if before is not None else set()
-    found = dict(_found(run, report, thresholds, ledger, now))
+    found = there = dict(_found(run, report, thresholds, ledger, now))
+    if quiet.muted:
+        found = dict(_found(run, _without(quiet, report), thresholds, ledger, now, quiet=quiet))
+    if quiet.ended:
+        named = ", ".join(cause_in_words(one.cause) for one in quiet.ended)
+        found[Event.MUTE_ENDED] = f"a mute has ended: {named}"
     observable = _observable_events(run, ledger)
-    observed = observable | ({Event.EXPIRING} if observable and not run.message_keys else set())
+    observed = observable | ({Event.EXPIRING} if observable and not run.is_for_some else set())
     holds = found.keys() | (lasted - observed)
     if Event.FAILED not in lasted and ledger.alerts.could_not_begin_since(before, run):
         lasted.add(Event.FAILED)
@@ -88,12 +96,13 @@ def alerts_of(
     if report.expiry is not None and report.expiry.new:
         lasted.discard(Event.EXPIRING)
     new = {event: words for event, words in found.items() if event not in lasted}
-    over = sorted(lasted & observable - found.keys())
-    if over and not any(event in found for event in LASTING):
+    over = sorted(lasted & observable - there.keys())
+    if over and not any(event in there for event in LASTING):
         new[Event.RECOVERY] = f"over: {', '.join(over)}"
     place = f"{run.queue} @ {run.queue_manager}"
+    text = "\n".join(filter(None, (report.short, quiet.words)))
     alerts = [
-        Alert(event, f"{run.handler}: {new[event]} ({place})", report.short)
+        Alert(event, f"{run.handler}: {new[event]} ({place})", text)
         for event in Event
         if event in new
     ]
@@ -120,21 +129,38 @@ def build_approval_alert(run: Run, asked: Iterable[str]) -> Alert:
     return Alert(Event.APPROVAL, title, "\n".join(asked))
 
 
+def _without(quiet: Quiet, report: Report) -> Report:
+    """Return a report without what is due to muted causes, as far as alerts read it."""
+    expiry = report.expiry
+    if expiry is not None:
+        causes = (one for one in expiry.causes if one.cause.cause_id not in quiet.muted)
+        expiry = replace(expiry, causes=tuple(causes))
+    ramps = tuple(row for row in report.ramps if row.cause_id not in quiet.muted)
+    return replace(report, expiry=expiry, ramps=ramps, oldest_left=quiet.oldest_left)
+
+
 def _found(
-    run: Run, report: Report, thresholds: Alerts, ledger: Ledger, now: datetime
+    run: Run,
+    report: Report,
+    thresholds: Alerts,
+    ledger: Ledger,
+    now: datetime,
+    *,
+    quiet: Quiet = _LOUD,
 ) -> Iterator[tuple[Event, str]]:
     before = ledger.alerts.run_before(run, is_closed=True)
     sighting = ledger.accounts.of_run(before) if before is not None else None
-    messages, had = _messages(run.run_id, ledger), _messages(before, ledger)
-    is_whole = not run.message_keys  # a run for named messages says nothing about the queue
+    messages, had = (_messages(one, quiet, ledger) for one in (run.run_id, before))
+    is_whole = not run.is_for_some  # such a run says nothing about the queue
     if is_whole and messages and (sighting is None or not sighting.depth):
         yield Event.FIRST_ARRIVAL, f"{count(messages, 'message')} arrived on an empty queue"
-    if new := ledger.snapshots.new_causes(run):
+    causes = ledger.snapshots.new_causes(run)
+    if new := [one for one in causes if one.cause.cause_id not in quiet.muted]:
         named = name_causes(new)
         yield Event.NEW_CAUSE, f"{'new causes' if len(new) > 1 else 'new cause'}: {named}"
     if is_whole and had and messages - had >= thresholds.growth:
         yield Event.GROWTH, f"{count(messages - had, 'more message')} than in the last run"
-    yield from _about_remaining_messages(run.run_id, report, thresholds, ledger, now)
+    yield from _about_remaining_messages(run.run_id, report, thresholds, ledger, now, quiet=quiet)
     if not report.adds_up:
         yield Event.UNACCOUNTED, "the account does not add up"
     elif report.failed:
@@ -142,10 +168,21 @@ def _found(
 
 
 def _about_remaining_messages(
-    run_id: str, report: Report, thresholds: Alerts, ledger: Ledger, now: datetime
+    run_id: str,
+    report: Report,
+    thresholds: Alerts,
+    ledger: Ledger,
+    now: datetime,
+    *,
+    quiet: Quiet,
 ) -> Iterator[tuple[Event, str]]:
     outcomes = Counter({str(one): number for one, number in ledger.outcomes.counts(run_id).items()})
     outcomes[Outcome.QUARANTINED] += len(ledger.outcomes.quarantine_forwards(run_id))
+    for one in report.causes if quiet.muted else ():
+        outcomes -= one.outcomes if one.cause.cause_id in quiet.muted else Counter()
+    strays = (one for one in quiet.muted.values() if not one.cause.is_of_dead_letters)
+    outcomes[Outcome.UNPROCESSABLE] -= sum(one.messages for one in strays)
+    outcomes = +outcomes
     oldest = report.oldest_left
     if oldest is not None and now - oldest >= thresholds.oldest_age:
         yield Event.OLDEST_AGE, f"a message has been on the queue since {oldest:%Y-%m-%d %H:%M} UTC"
@@ -159,19 +196,23 @@ def _about_remaining_messages(
             yield event, f"{count(number, 'message')} {event}"
 
 
-def _messages(run_id: str | None, ledger: Ledger) -> int:
+def _messages(run_id: str | None, quiet: Quiet, ledger: Ledger) -> int:
     snapshot = ledger.snapshots.of_run(run_id) if run_id else None
-    return snapshot.messages if snapshot is not None else 0
+    if snapshot is None or run_id is None:
+        return 0
+    causes = ledger.snapshots.causes(run_id) if quiet.muted else ()
+    muted = (one.messages for one in causes if one.cause.cause_id in quiet.muted)
+    return snapshot.messages - sum(muted)
 
 
 def _observable_events(run: Run, ledger: Ledger) -> set[str]:
     """Return the lasting events of which a run knows whether they hold.
 
-    A run for named messages does not know enough about events that messages cause.
+    A run for some messages does not know enough about events that messages cause.
     """
     if ledger.accounts.of_run(run.run_id) is None:
         return set()
-    if run.message_keys:
+    if run.is_for_some:
         return {Event.UNACCOUNTED, Event.FAILED}
     approval = ledger.plans.last_approval(run.run_id)
     acts = not run.dry_run and (approval is None or approval.decision == "approved")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -24,7 +24,7 @@ from mqdlq.evaluation.value_masks import Numbers, encoded
 from mqdlq.lake.row_search import is_one_of, search_rows
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
+from mqdlq.ledger.reading.later_outcomes import LaterReader, SinceSnapshot
 from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Outcome, Trait
 from mqdlq.reading.run_messages import (
@@ -201,17 +201,6 @@ class CauseProfile:
         ]
 
 
-def count_applications(profiles: Iterable[CauseProfile]) -> Counter[str]:
-    """Count the applications of several causes of a snapshot, in their order."""
-    held = [one for one in profiles if one.messages]
-    if not held or (rows := held[0].rows) is None:
-        return Counter()
-    starts, ends = np.array([one.own for one in held]).T
-    many = ends - starts
-    before = np.cumsum(many) - many  # how many rows there are of the causes before each
-    return rows.count("put_appl_name", np.arange(many.sum()) + np.repeat(starts - before, many))
-
-
 @dataclass(frozen=True, slots=True)
 class SnapshotProfile:
     """The causes of a snapshot by `cause_id`; `read` of its `messages` messages are in them.
@@ -246,7 +235,7 @@ def profile_causes(
     """
     since = ledger.later.of_run(run.run_id) if since is None else since
     table = check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table
-    later = since.reader()
+    later = LaterReader(since.by_key)
     columns = sorted({*ROW_COLUMNS, *(columns_needed(table) if table else ())})
     rows = _read_rows(taken.location, columns, most)
     endings, ended = _endings(run, taken, rows, ledger)

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from mqdlq.constants import reason_text
 from mqdlq.lake import row_search, snapshot_directory
+from mqdlq.lake.filters import FilterError, MessageFilter, conditions_of
 from mqdlq.lake.storage import file_names
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.message_facts import UNKNOWN_MESSAGE, KnownSnapshot, MessageState
 from mqdlq.model import MessageClass, Outcome
-from mqdlq.reading.filters import FilterError, MessageFilter, Presence, State, conditions_of
-from mqdlq.reading.outcome_files import FORMS, plain
+from mqdlq.reading.exports import Export, schema_of
 from mqdlq.reading.run_messages import ROW_COLUMNS, MessageFacts, facts_of
 from mqdlq.reasons import code_of, words_of
 from mqdlq.rules.wildcards import fits
@@ -30,16 +30,16 @@ COUNTED: Final = 10_000
 """A page counts the messages that its filter selects up to this number."""
 
 
-RECORD: Final = (
+SCHEMA: Final = schema_of(
     *("handler", "queue_manager", "queue", "snapshot_id", "run_id", "browse_seq"),
     *("message_key", "msg_id", "correl_id", "cls", "reason", "dest_q_name", "dest_q_mgr_name"),
     *("cause_id", "application", "user", "format", "total_length", "persistence"),
     *("put_at", "dead_lettered_at", "expires_at", "outcome", "why", "why_code"),
     *("outcome_run_id", "outcome_at", "has_departed", "equals"),
 )
-"""The names of what CSV and JSON have of a message, in order."""
+"""The columns of a file of messages."""
 _FIELDS: Final = {"application": "put_appl_name", "user": "user_identifier"}
-"""The fields of a message that have another name in `RECORD`."""
+"""The fields of a message that have another name in `SCHEMA`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class FoundMessage(MessageFacts):
         return CLASSES[self.cls]
 
     def as_record(self) -> dict[str, Any]:
-        return {name: plain(getattr(self, _FIELDS.get(name, name))) for name in RECORD}
+        return {name: getattr(self, _FIELDS.get(name, name)) for name in SCHEMA.names}
 
 
 Total = tuple[int, bool]
@@ -124,10 +124,9 @@ def found_message(
     )
 
 
-def found_file(form: str, messages: Iterable[FoundMessage]) -> Iterator[bytes]:
-    """Yield the parts of a file of messages; `form` is "csv" or "jsonl". It has no bodies."""
-    rest = (message.as_record() for message in messages)
-    return FORMS[form].write(RECORD, iter(lambda: list(islice(rest, _AT_ONCE)), []))
+def found_messages(messages: Iterable[FoundMessage]) -> Export:
+    """Return messages as a list to be written."""
+    return Export("messages", SCHEMA, (message.as_record() for message in messages))
 
 
 # Find messages in the snapshots of handlers, and join what the ledger knows of them.
@@ -165,6 +164,7 @@ class Search:
         self, chosen: MessageFilter, handlers: Iterable[str], ledger: Ledger, lake_root: str
     ) -> None:
         self.ledger, self.wanted, self.is_complete = ledger, chosen.state, True
+        self._chosen = chosen
         self.snapshots = _snapshots(chosen, handlers, ledger, lake_root)
         self.conditions = conditions_of(chosen, self._sizes)
         if isinstance(chosen.state, Outcome):
@@ -257,7 +257,7 @@ class Search:
             states = self._states(part)
             for found in part:
                 state = states.get(_identity(found), UNKNOWN_MESSAGE)
-                if wanted is None or _is_in(state, wanted):
+                if self._chosen.is_met_by(state):
                     yield found_message(*found, state)
 
     def _first(self, rows: Iterator[Found], many: int) -> Iterator[Found]:
@@ -301,14 +301,6 @@ def find_row(
 def _identity(found: Found) -> tuple[str, str, bytes]:
     snapshot, row = found
     return snapshot.queue_manager, snapshot.queue, row["message_key"]
-
-
-def _is_in(state: MessageState, wanted: State) -> bool:
-    if wanted is Presence.ON_QUEUE:
-        return not state.has_departed
-    if wanted is Presence.DEPARTED:
-        return state.has_departed
-    return state.outcome is (None if wanted is Presence.NO_OUTCOME else wanted)
 
 
 def _snapshots(

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -16,12 +16,12 @@ from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, handler_names, load_handler
 from mqdlq.handlers.configuration import check_handler
+from mqdlq.lake.filters import Query
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import Row
 from mqdlq.ledger.reading.later_outcomes import SettledSince, summed
 from mqdlq.ledger.reading.runs import RunFacts, SeenQueue
 from mqdlq.model import DEPARTED, GIVEN_ACTION, InWords, Verdict
-from mqdlq.reading.filters import Query
 from mqdlq.rules import Severity
 from mqdlq.words import count, moment, settled_in_words, span
 
@@ -162,7 +162,7 @@ DIGEST_SHOWN: Final = 12
 """How many digits of the rules digest a page shows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FleetRow(SeenQueue):
     """A handler on one of its queues, or without a queue and a run if it never had one.
 
@@ -178,7 +178,18 @@ class FleetRow(SeenQueue):
     approvals: tuple[Row, ...] = ()
     file: HandlerFile | None = None
     has_files: bool = False
-    findings: tuple[Finding, ...] = ()
+    met: int | None = None
+    now: datetime
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What there is to say of the handler on its queue."""
+        found = [*_about_file(self), *_about_runs(self, self.now)]
+        if self.last is not None:
+            found.extend(_about_queue(self, found, self.now))
+        elif self.refusal is None:
+            found.append((QueueState.NEVER_RAN, "The ledger has no run of it."))
+        return sorted(found, key=lambda one: ORDER[one[0]])
 
     @property
     def since(self) -> tuple[SettledSince, ...]:
@@ -227,14 +238,15 @@ class FleetRow(SeenQueue):
 
     @cached_property
     def attention(self) -> int | None:
-        """How many messages need attention, None if no account says so.
+        """How many messages need attention, None if neither an account nor the inbox says so.
 
         They are those of the last account, less what later runs settled, and with what they opened.
+        Before the first account, they are those that the first run met.
         """
         if self.depth == 0:
             return 0
         if self.counted is None or self.counted.report is None:
-            return None
+            return self.met
         known = [one for one in self.later if one.before is not None]
         opened = sum(one.since.messages for one in known if one.is_open and not one.was_open)
         settled = sum(one.since.messages for one in known if one.is_settled)
@@ -288,15 +300,6 @@ def depth_of(run: RunFacts) -> int | None:
 
 
 # What there is to say of a handler on its queue.
-
-
-def find_states(row: FleetRow, now: datetime) -> list[Finding]:
-    found = [*_about_file(row), *_about_runs(row, now)]
-    if row.last is not None:
-        found.extend(_about_queue(row, found, now))
-    elif row.refusal is None:
-        found.append((QueueState.NEVER_RAN, "The ledger has no run of it."))
-    return sorted(found, key=lambda one: ORDER[one[0]])
 
 
 def _about_file(row: FleetRow) -> Iterator[Finding]:
@@ -442,9 +445,10 @@ def read_fleet(
     directory and from the ledger, `only` names the one to read, with a row if it never had a run. A
     fixed number of SQL statements is executed.
     """
-    queues, refusals = ledger.overview.queues(only), ledger.overview.refusals(only)
+    queues, refusals = ledger.run_lists.queues(only), ledger.run_lists.refusals(only)
     asked: dict[tuple[str, str, str], list[Row]] = {}
-    for one in ledger.overview.open_approvals(only):
+    met = ledger.inbox.attention()
+    for one in ledger.run_lists.open_approvals(only):
         asked.setdefault((one.handler, one.queue_manager, one.queue), []).append(one)
     newest: dict[str, datetime] = {}
     for queue in queues:
@@ -459,14 +463,15 @@ def read_fleet(
         refusal = refusals.get(handler)
         if refusal is not None and handler in newest and refusal.at <= newest[handler]:
             refusal = None
-        known = FleetRow(
+        return FleetRow(
             **{one.name: getattr(seen, one.name) for one in fields(SeenQueue)},
             refusal=refusal,
             approvals=tuple(asked.get((handler, seen.queue_manager, seen.queue), ())),
             file=files.get(handler),
             has_files=bool(files),
+            now=now,
+            met=met.get((handler, seen.queue_manager, seen.queue)),
         )
-        return replace(known, findings=tuple(find_states(known, now)))
 
     queues += [SeenQueue(name) for name in sorted(names - newest.keys())]
     rows = [row(queue) for queue in queues if queue.handler in allowed]

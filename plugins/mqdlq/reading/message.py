@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from mqdlq import constants
 from mqdlq.constants import reason_text
@@ -21,7 +21,7 @@ from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import Action, AuditKind
 from mqdlq.reasons import words_of
 from mqdlq.structures import MQDLH, MQMD, Kind
-from mqdlq.words import STATES, target, visible
+from mqdlq.words import target, visible
 
 # Show the fields of a message in a snapshot under IBM's names, with names for their numbers.
 
@@ -143,7 +143,7 @@ def _of_attempts(history: MessageHistory) -> _Placed:
         action = f"{attempt.action} to {where}" if where else str(attempt.action)
         by = f"rule {attempt.rule}" if attempt.rule else "no rule"
         why = f", {reason_text(attempt.mqrc)}" if attempt.mqrc else ""
-        text = f"Attempt {attempt.attempt_no} of {by}, {action}: {STATES[attempt.state]}{why}"
+        text = f"Attempt {attempt.attempt_no} of {by}, {action}: {attempt.state.words}{why}"
         event = TimelineEvent(attempt.at, str(attempt.state), text, attempt.run_id)
         yield attempt.message_id, event
 
@@ -216,22 +216,30 @@ def trace_link(traceparent: str) -> str:
     `MQDLQ_TRACE_URL` is its address, with `{trace_id}` where the id belongs. Raises HomeError if
     it is not such an address.
     """
-    template = os.environ.get(VARIABLE, "")
     found = _FORM.fullmatch(traceparent)
-    if not template or found is None:
+    return configured_link(VARIABLE, PLACEHOLDER, found.group(1)) if found else ""
+
+
+def ticket_link(number: str) -> str:
+    """Return the address of a ticket, "" if `MQDLQ_TICKET_URL` has none with `{ticket}`.
+
+    Raises HomeError if it is not such an address.
+    """
+    return configured_link("MQDLQ_TICKET_URL", "{ticket}", number)
+
+
+def configured_link(variable: str, placeholder: str, value: str) -> str:
+    """Return the address in a variable of the environment with a value in it, "" without any."""
+    template = os.environ.get(variable, "")
+    if not template:
         return ""
     parts = urlsplit(template)
-    rest = template.replace(PLACEHOLDER, "", 1)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or set("{}") & set(rest):
-        raise _not_an_address()
-    if PLACEHOLDER not in template or PLACEHOLDER in parts.netloc:
-        raise _not_an_address()
-    return template.replace(PLACEHOLDER, found.group(1))
-
-
-def _not_an_address() -> HomeError:
-    return HomeError(
-        "MQDLQ-976",
-        "MQDLQ_TRACE_URL is not the address of a tracing tool; expected http or https, and"
-        " {trace_id} once after the host, such as https://traces.example.com/trace/{trace_id}",
-    )
+    rest = template.replace(placeholder, "", 1)
+    is_address = parts.scheme in {"http", "https"} and parts.hostname and not set("{}") & set(rest)
+    if not is_address or placeholder not in template or placeholder in parts.netloc:
+        raise HomeError(
+            "MQDLQ-976",
+            f"{variable} is not the address of a tool; expected http or https, and {placeholder}"
+            f" once after the host, such as https://tools.example.com/{placeholder}",
+        )
+    return template.replace(placeholder, quote(value, safe=""))

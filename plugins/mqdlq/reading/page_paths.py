@@ -75,11 +75,12 @@ class Paths:
 
     airflow: str = ""
 
-    overview = _Path("/")
+    inbox = _Path("/")
+    changed_causes = _Path("/causes")
+    known_cause = _Path("/causes/{cause_id}")
+    overview = _Path("/fleet")
     search = _Path("/search")
-    search_file = _Path("/search.{form}")
     audit = _Path("/audit")
-    audit_file = _Path("/audit.{form}")
     licences = _Path("/licences")
     static = _Path("/static/{name}")
     handler = _Path("/dags/{dag_id}")
@@ -89,19 +90,21 @@ class Paths:
     cause_rule_file = _Path("/dags/{dag_id}/causes/{cause_id}/rule.{form}")
     message = _Path("/dags/{dag_id}/messages/{message_key}")
     message_body = _Path("/dags/{dag_id}/messages/{message_key}/body")
+    replacement = _Path("/dags/{dag_id}/messages/{message_key}/replacement")
+    find = _Path("/dags/{dag_id}/find")
     related_messages = _Path("/dags/{dag_id}/messages/{message_key}/related")
     message_row = _Path("/dags/{dag_id}/messages/{message_key}/row.json")
     runs = _Path("/dags/{dag_id}/runs")
     run = _Path("/dags/{dag_id}/runs/{run_id}")
+    run_progress = _Path("/dags/{dag_id}/runs/{run_id}/progress")
+    stop = _Path("/dags/{dag_id}/runs/{run_id}/stop")
     run_report = _Path("/dags/{dag_id}/runs/{run_id}/report")
-    run_outcomes = _Path("/dags/{dag_id}/runs/{run_id}/outcomes.{form}")
     approval = _Path("/dags/{dag_id}/runs/{run_id}/approval")
     rules = _Path("/dags/{dag_id}/rules")
     history = _Path("/dags/{dag_id}/history")
     act = _Path("/dags/{dag_id}/act")
     started = _Path("/dags/{dag_id}/act/runs/{dag_run_id}")
     handler_audit = _Path("/dags/{dag_id}/audit")
-    handler_audit_file = _Path("/dags/{dag_id}/audit.{form}")
 
     def act_on(self, handler: str, keys: Sequence[str] = (), cause_id: str = "") -> str:
         """Return the path of the form for these messages, or for all messages of a cause."""

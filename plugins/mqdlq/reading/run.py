@@ -76,8 +76,15 @@ class Sources:
         return (*cell, written.line, written.text)
 
     @property
+    def meant(self) -> str:
+        """The messages that the run was for, in words, and how many had left; "" for all."""
+        left = self.snapshot.absent if self.snapshot is not None else 0
+        said = self.run.meant if self.run is not None else ""
+        return f"{said}; {count(left, 'message')} of them had left the queue" if left else said
+
+    @property
     def is_for_named(self) -> bool:
-        return self.run is not None and bool(self.run.message_keys)
+        return self.run is not None and self.run.is_for_some
 
 
 def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
@@ -94,7 +101,7 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
             troubles = (f"{SNAPSHOT_UNREADABLE}: {error}",)
     sighting = ledger.accounts.of_run(run_id)
     settled: Mapping[Ending, int] = ledger.settled.outcomes(run_id)
-    if snapshot and manifest and manifest.settled and not (settled or sighting or run.named):
+    if snapshot and manifest and manifest.settled and not (settled or sighting or run.is_for_some):
         settled = _settled_before(snapshot)
     return Sources(
         run=run,
@@ -551,10 +558,11 @@ def _empty(sources: Sources, run: Run) -> str:
 
 def _without_account(sources: Sources, run: Run, at: str, is_open: bool) -> str:
     if sources.snapshot is not None:
-        messages = count(len(run.message_keys) or sources.snapshot.messages, "message")
+        number = len(run.message_keys) or sources.snapshot.messages
+        messages = run.meant if run.condition else count(number, "message")
         return f"The run ended{at}: none of {messages} was acted on; nothing was touched."
     if is_open:
-        return "No snapshot was taken: the queue was empty, or the run did not get that far."
+        return "No snapshot yet: the queue was empty, or the run did not get that far."
     return f"The run ended{at} before it took a snapshot; nothing was touched."
 
 

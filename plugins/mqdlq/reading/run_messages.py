@@ -25,13 +25,14 @@ from mqdlq.causes import find_cause
 from mqdlq.constants import reason_text
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.value_masks import Numbers
+from mqdlq.lake.filters import Presence, RowFilter, RunMessageFilter, conditions_of
 from mqdlq.lake.row_search import is_one_of, is_within, places_of_rows, search_rows
+from mqdlq.lake.selected import chosen_batches, chosen_of
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.messages import BrowseOrderReader, Listed
 from mqdlq.ledger.reading.run_messages import HANDLED, Endings, OutcomeFilter, RunCounts
 from mqdlq.ledger.tables import Attempt, Decision, Ending, OutcomeFact, Run
 from mqdlq.model import AttemptState, MessageClass, Outcome, QueueKind, Trait
-from mqdlq.reading.filters import Presence, RowFilter, RunMessageFilter, conditions_of
 from mqdlq.reading.run import NO_RULE, SNAPSHOT_UNREADABLE, Sources
 from mqdlq.reasons import Why, code_of, words_of
 from mqdlq.rules import check
@@ -206,14 +207,14 @@ class Message(MessageFacts):
     @property
     def command(self) -> str:
         """The command that acts on this message alone, in a POSIX shell; "" if none helps."""
-        return command_for(self.sources.run, self.outcome, self.cls, [self.message_key])
+        return command_for(self.sources.run, self.outcome, self.cls, selected([self.message_key]))
 
     def _line_of(self, rule: int) -> int:
         return self.sources.rules.get(rule, NO_RULE).line
 
 
 # Commands for a POSIX shell. They name the messages by their keys, because a run for named messages
-# touches no other message.
+# touches no other message. Very many messages are all that have the same cause and outcome.
 
 MOST_KEYS: Final = 100
 """How many messages a command names; a shell takes several thousand, a person reads fewer."""
@@ -225,8 +226,16 @@ FORWARD: Final = "ACTION(FWD) FWDQ(<queue>)"
 """A message without a valid MQDLH has no destination. A run rejects this until a queue is named."""
 
 
+Selection = Mapping[str, Any]
+"""The parameter of a run that selects messages, empty if none can."""
+
+
+def selected(keys: Sequence[str]) -> Selection:
+    return {"message_keys": list(keys)} if all(keys) and len(keys) <= MOST_KEYS else {}
+
+
 def command_for(
-    run: Run | None, outcome: Outcome | None, cls: MessageClass | None, keys: Sequence[str]
+    run: Run | None, outcome: Outcome | None, cls: MessageClass | None, selection: Selection
 ) -> str:
     """Return the command that acts on messages with the same outcome and class, "" if none helps.
 
@@ -238,9 +247,9 @@ def command_for(
         return ""
     if outcome is None:
         return "" if run.repair else f"mqdlq run {shlex.quote(run.handler)}"
-    if not all(keys) or len(keys) > MOST_KEYS:
+    if not selection:
         return ""
-    conf = {"message_keys": list(keys), **_action(run, outcome, cls)}
+    conf = {**selection, **_action(run, outcome, cls)}
     if run.repair:
         conf = {"dry_run": True, **conf, "repair": json.loads(run.repair)}
     if run.has_given_action or _named_queue(run.rules_text) != run.queue:
@@ -298,7 +307,7 @@ def messages_of(
 
     The `handled` ones are not yielded, if there may be many: `take` gets them in columns.
 
-    For a run for named messages, only these are yielded. Without `in_lake` messages, and without
+    For a run for some messages, only these are yielded. Without `in_lake` messages, and without
     `settled` the settled ones, are read from the ledger only. Raises UnreadableError if the lake
     fails; the caller must then discard the messages yielded so far.
     """
@@ -306,20 +315,18 @@ def messages_of(
     if run is None:
         return
     snapshot = sources.snapshot if in_lake and manifest is not None else None
-    known, named = ledger.outcomes.corrected(run.run_id), run.named
+    known, is_for_some = ledger.outcomes.corrected(run.run_id), run.is_for_some
     rows: Iterator[dict[str, Any]] = iter(())
     has_settled = False
     if snapshot is not None and manifest is not None:
         own = partial(_own_rows, snapshot.location, handled, take)
         rows = _readable(SNAPSHOT_UNREADABLE, own)
-        has_settled = settled and not named and manifest.settled > 0
+        has_settled = settled and not is_for_some and manifest.settled > 0
     vanished: _Vanished = {}
     same: dict[OutcomeFact | None, OutcomeFact | None] = {}
     without = HANDLED if handled else ()
     attempts = BrowseOrderReader(ledger.attempts.in_browse_order(run.run_id, without))
     for browse_seq, row, listed in _side_by_side(rows, ledger.messages.listed(run.run_id, without)):
-        if row and listed is None and named and row["message_key"] not in named:
-            continue
         fact, message_id = (listed.outcome, listed.message_id) if listed else (None, 0)
         tried = tuple(attempts.rows_for(browse_seq))
         if row is None and has_settled:
@@ -341,7 +348,7 @@ def _own_rows(
     """Yield the full rows of a snapshot, without those of messages that a run handled."""
     numbers_of = number_endings(browse_seqs_of(handled)) if handled else None
     before = -1
-    for batch in lake.snapshot_batches(location, ROW_COLUMNS):
+    for batch in chosen_batches(location, ROW_COLUMNS):
         found, others = batch.column("browse_seq").to_numpy(), batch
         if numbers_of is not None and take is not None and len(found):
             follows = np.diff(found, prepend=before) > 0
@@ -412,8 +419,7 @@ def _settled(
             yield _message(sources, browse_seq, row, fact, tried, is_settled=True)
         else:
             fact = _settled_fact(by_number[left[browse_seq]], row, taken_at)
-            message = _message(sources, browse_seq, row, fact, is_settled=True)
-            yield replace(message, was_left_before=True)
+            yield _message(sources, browse_seq, row, fact, is_settled=True, was_left_before=True)
 
 
 def _settled_fact(how: Ending, row: Mapping[str, Any], taken_at: datetime) -> OutcomeFact:
@@ -507,7 +513,8 @@ class MessageList:
     def without_outcome(self, counts: RunCounts) -> array[int]:
         """Return the browse_seqs of the messages without an outcome, as far as they can be read."""
         if counts.listed and counts.unbooked:
-            return self._ledger.run_messages.unbooked(self._run.run_id)
+            unbooked = OutcomeFilter(is_unbooked=True)
+            return self._ledger.run_messages.select(self._run.run_id, unbooked)
         if not counts.listed and self._manifest is not None:
             with suppress(LakeError, OSError):
                 return self._full_rows(RowFilter(), self._manifest)
@@ -525,19 +532,14 @@ class MessageList:
             with suppress(LakeError, OSError):
                 held = self._rows_at(browse_seqs, self._manifest)
         for place in browse_seqs:
-            row, fact, is_left = held.get(place, {}), None, False
+            row = held.get(place, {})
             key, listed, made = known.get(place) or (row.get("message_key"), None, 0)
-            if listed is not None:
-                fact = listed.outcome
-            elif "settled" in row and self._taken_at is not None:
-                fact, is_left = (
-                    _settled_fact(Ending.of_row(row["settled"]), row, self._taken_at),
-                    True,
-                )
-            yield Message(
-                **facts_of({**row, "browse_seq": place, "message_key": key}),
-                sources=self._sources,
-                fact=fact,
+            fact = listed.outcome if listed is not None else None
+            is_left = listed is None and "settled" in row
+            if is_left and self._taken_at is not None:
+                fact = _settled_fact(Ending.of_row(row["settled"]), row, self._taken_at)
+            yield _message(
+                *(self._sources, place, {**row, "message_key": key}, fact),
                 made=made,
                 is_known_since=listed is not None and listed.message_id in corrected,
                 was_left_before=is_left,
@@ -549,7 +551,7 @@ class MessageList:
         ledger, run_id = self._ledger.run_messages, self._run.run_id
         full = set(self._full_rows(chosen, manifest))
         settled = {}
-        if manifest.settled and not self._run.named:
+        if manifest.settled and not self._run.is_for_some:
             compact = self._compact_rows(chosen, manifest)
             settled = {row["browse_seq"]: _fits(row, wanted) for row in compact}
         listed = set(ledger.select(run_id, OutcomeFilter()))
@@ -564,9 +566,10 @@ class MessageList:
 
     def _full_rows(self, chosen: RowFilter, manifest: lake.SnapshotManifest) -> array[int]:
         conditions = conditions_of(chosen, {self._location: manifest.full})
-        if named := self._run.named:
-            conditions.append(is_one_of(sorted((key,) for key in named), "message_key"))
-        return places_of_rows(self._location, manifest.full, conditions)
+        found = places_of_rows(self._location, manifest.full, conditions)
+        its = chosen_of(lake.Snapshot(self._location, manifest))
+        places = np.array(found, np.int64)
+        return found if its is None else array("q", places[its.are(places)])
 
     def _compact_rows(
         self, chosen: RowFilter, manifest: lake.SnapshotManifest

@@ -134,7 +134,7 @@ def _in_units(number: int, kind: Kind) -> str:
 
 def value_of(keyword: Keyword, values: Mapping[str, Any]) -> int | str:
     if keyword.kind is Kind.PROPERTY:
-        return met_by(values)
+        return SEPARATOR.join(values.get("properties_met") or ())  # the conditions that are met
     if keyword.measure is None:
         chain, whole = values.get("header_chain"), values.get("chain_is_whole")
         return " ".join(chain) if chain and whole else ""
@@ -279,8 +279,3 @@ def _full_name(name: str) -> str:
             f" included, found {len(full):,}"
         )
     return full
-
-
-def met_by(conditions: Mapping[str, Any]) -> str:
-    """Return the conditions that a message is known to meet, from the columns of its row."""
-    return SEPARATOR.join(conditions.get("properties_met") or ())

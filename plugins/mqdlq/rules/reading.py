@@ -548,9 +548,9 @@ def _number(keyword: Keyword, text: str) -> int:
         if text.startswith("-") and _DIGITS.fullmatch(text[1:]):
             raise _FaultError("out-of-range", _range_text(keyword, shortened(text)))
         if text.startswith("MQ"):
-            raise _FaultError(
-                "unknown-name", f"unknown symbolic name {shortened(text)}{_guess_name(text)}"
-            )
+            name = closest(text, ALL_NAMES, likeness=0.8)
+            hint = f"; did you mean {name} ({ALL_NAMES[name]})?" if name else ""
+            raise _FaultError("unknown-name", f"unknown symbolic name {shortened(text)}{hint}")
     raise _FaultError(
         "invalid-value",
         f"{keyword.name} takes {_choices(keyword)}, found {quoted(text)}{_guess(keyword, text)}",
@@ -590,11 +590,6 @@ def _guess(keyword: Keyword, text: str) -> str:
             return f"; did you mean {name} ({ALL_NAMES[name]})?"
     word = closest(text.upper(), keyword.words) if keyword.words else ""
     return f"; did you mean {word}?" if word else ""
-
-
-def _guess_name(text: str) -> str:
-    name = closest(text, ALL_NAMES, likeness=0.8)
-    return f"; did you mean {name} ({ALL_NAMES[name]})?" if name else ""
 
 
 def _warn(keyword: Keyword, text: str, written: str, place: Place, report: Report) -> None:

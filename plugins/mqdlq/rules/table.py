@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mqdlq.constants import name_of
 from mqdlq.model import Action, MessageClass, PutAuthority, QueueKind
@@ -102,8 +102,7 @@ class Rule:
         return self.action in (Action.IGNORE, Action.DISCARD)
 
 
-@dataclass(frozen=True, slots=True)
-class ControlData:
+class ControlData(NamedTuple):
     """The control data; `wait_s` is None for WAIT(YES), without limit, and 0 for WAIT(NO)."""
 
     input_q: str = ""
@@ -161,10 +160,6 @@ class RulesTable:
             if self.extensions.get(each.column) is EXTENSIONS["PROPERTY"]
         }
         return tuple(map(read_condition, sorted(found)))
-
-    @property
-    def changes(self) -> bool:
-        return any(keyword.changes for keyword in self.extensions.values())
 
     @cached_property
     def digest(self) -> str:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from mqdlq.controls.repair import GUARD
+from mqdlq.controls.repair import GUARD, read_repair
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
 from mqdlq.lake import PlanDescription, count_settled, find_plan, plan_directory, read_columns
+from mqdlq.lake.cause_numbers import book_causes
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Approval, AuditEvent, Run
 from mqdlq.model import Action, AuditKind, Outcome
@@ -102,6 +103,7 @@ def review_plan(
             if not is_watched:
                 if approval is None:
                     ledger.plans.record_approval(run.run_id, question)
+                    book_causes(run, ledger)  # the answer may take hours
                 return replace(accepted, questions=asked)
             _continue_in_the_foreground(execution, question)
     log.info("plan %s: %s", plan.plan_id, accepted.coverage)
@@ -167,7 +169,7 @@ def _record_answer(
     at, why, fault = datetime.fromisoformat(answer["at"]), answer.get("why", ""), ""
     if answer["decision"] == "approved":
         actions = PlannedMoves.of_plan(plan).actions
-        if _guarded_actions(actions, guards.second_person):
+        if _guarded_moves(run, actions, guards.second_person):
             fault = find_fault_of_approver(run, answer.get("names", ()))
     if not fault:
         given = replace(question, decision=answer["decision"], who=answer["who"], at=at, why=why)
@@ -192,11 +194,16 @@ def _describe_coverage(run: Run, plan: PlanDescription, ledger: Ledger) -> str:
     """Return which messages the plan covers, and why it omits the others of the snapshot."""
     snapshot = ledger.snapshots.of_run(run.run_id)
     settled: Counter[Outcome] = Counter()
-    others = snapshot.messages - plan.messages if run.named and snapshot else 0
-    if snapshot is not None and not run.named:
+    others = snapshot.messages - plan.messages if run.is_for_some and snapshot else 0
+    if snapshot is not None and not run.is_for_some:
         for row in count_settled(snapshot.location):
             settled[Outcome(row["outcome"])] += row["count_all"]
-    return plan_in_words(plan.dispositions, settled, others)
+    covered = plan_in_words(plan.dispositions, settled, others)
+    if not run.condition:
+        return covered
+    absent = snapshot.absent if snapshot else 0
+    left = f", {absent} of which have left the queue" if absent else ""
+    return f"{covered}; the plan is for {run.meant}{left}"
 
 
 @dataclass(slots=True)
@@ -238,7 +245,7 @@ def ask_about(
     if guards.messages is not None and moves.messages > guards.messages:
         text = f"{moves.messages} messages are acted on, more than {guards.messages}"
         yield "messages", text
-    if found := _guarded_actions(moves.actions, guards.second_person):
+    if found := _guarded_moves(run, moves.actions, guards.second_person):
         yield SECOND_PERSON, _describe_need(run, found)
     if guards.new_target:
         for queue, queue_manager in sorted(moves.targets - ledger.attempts.earlier_targets(run)):
@@ -261,16 +268,22 @@ def _ask_about_history(
 # A plan that needs a second person: whether a person may approve it.
 
 
-def _guarded_actions(
-    actions: Mapping[Action, int], guarded: Collection[GuardedAction]
-) -> Counter[Action]:
-    wanted = {Action(one.upper()) for one in guarded}
-    return Counter({action: number for action, number in actions.items() if action in wanted})
+def _guarded_moves(
+    run: Run, actions: Counter[Action], guarded: Collection[GuardedAction]
+) -> list[str]:
+    """Return in words what of a plan needs a second person; a replaced body always does."""
+    wanted = sorted(Action(one.upper()) for one in guarded)
+    found = [f"{actions[one]} messages may be {_WORDS[one]}" for one in wanted if actions[one]]
+    repair = read_repair(run.repair)
+    return [
+        *found,
+        *["the body of a message may be replaced"] * bool(repair and repair.body_sha256),
+    ]
 
 
-def _describe_need(run: Run, found: Counter[Action]) -> str:
+def _describe_need(run: Run, found: Sequence[str]) -> str:
     """Return why the plan needs a second person, and who must not approve it."""
-    numbers = " and ".join(f"{found[one]} messages may be {_WORDS[one]}" for one in sorted(found))
+    numbers = " and ".join(found)
     if run.run_type in WITHOUT_PERSON:
         rest = f"a person must approve this, because {run.started_by} started the run"
     elif run.started_by_user:

@@ -16,6 +16,7 @@ from mqdlq.errors import LedgerError, MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.lake import Snapshot, finished_snapshots, remove_snapshot, snapshot_directory, storage
 from mqdlq.lake.archive import file_in_lake, read_copies, remove_copies, remove_unfinished_files
+from mqdlq.lake.replacements import remove_replacements
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.archive import ArchivedCopy
 from mqdlq.ledger.retention import Protection
@@ -156,6 +157,8 @@ class Pruner:
             files, freed = self._choose_copies(handler.name, before, result.kept_copies)
             if prune_id is not None:
                 files, freed = self._remove_copies(prune_id, files, before), set()
+                if not self._ledger.holds.all():
+                    remove_replacements(self._lake_root, handler.name, before)
             result.copies = sum(len(going) for _, _, going, _ in files)
             result.stored_bytes = sum(size for *_, size in files)
         if handler.keep_runs_for is not None:
@@ -165,8 +168,10 @@ class Pruner:
                 run_ids = self._ledger.prunes.intend_runs(prune_id, run_ids, now)
             messages = self._ledger.prunes.count_messages(run_ids)
             result.run_ids, result.messages = run_ids, messages
-            if prune_id is not None:
-                self._remove_runs(run_ids)
+            for number, run_id in enumerate(run_ids if prune_id is not None else (), start=1):
+                self._finish_run(run_id)
+                if number % TELL_EVERY_RUNS == 0:
+                    self._progress(f"{number:,} of {len(run_ids):,} runs pruned")
         return result
 
     def _choose_copies(
@@ -244,13 +249,6 @@ class Pruner:
         kept = keep_linked(old, protected, links, prunes.open_runs())
         going = [run_id for run_id in old if run_id not in kept]
         return going, Counter(kept[run_id] for run_id in old if run_id in kept)
-
-    def _remove_runs(self, going: Sequence[str]) -> None:
-        """Remove the files and rows of runs; the ledger has recorded them and their totals."""
-        for number, run_id in enumerate(going, start=1):
-            self._finish_run(run_id)
-            if number % TELL_EVERY_RUNS == 0:
-                self._progress(f"{number:,} of {len(going):,} runs pruned")
 
     def _finish_run(self, run_id: str) -> None:
         """Remove the files of a run that a prune has recorded, then its rows; may be repeated."""

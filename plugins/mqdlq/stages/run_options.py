@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
-from mqdlq.controls.repair import check_action, parse_repair
-from mqdlq.errors import HandlerError, MqDlqError
-from mqdlq.handlers import Handler, Kept
-from mqdlq.handlers.configuration import decoded, refusing_unreadable
+from mqdlq.controls.repair import NO_BODIES, check_action, parse_repair
+from mqdlq.errors import HandlerError
+from mqdlq.handlers import Handler
 from mqdlq.model import GIVEN_ACTION
 from mqdlq.rules import ControlData, RulesTable, parse, print_table
 
@@ -25,12 +22,13 @@ class RunOptions:
 
     `input_q` and `input_q_mgr` override the table's INPUTQ and INPUTQM, as runmqdlq's arguments do
     (a blank `input_q` means the queue manager's dead-letter queue). `rules` names another table in
-    the handler's directory. `message_keys` (hex) restricts the run to these messages; none means
-    all. `action` is one rule without patterns that replaces the table's rules for these messages,
-    `repair` has the fields that it changes (see `parse_repair`). `given_wait` overrides WAIT, in
-    seconds (0 for NO, None for YES); it is a 1-tuple because None is a value. `started_by`
-    describes the user or program that started the run; `started_by_user` is the user's name in
-    Airflow. `follows` is the DAG run's id of the run whose WAIT this run continues.
+    the handler's directory. `message_keys` (hex) restricts the run to these messages, `where` to
+    those that meet a condition, in the snapshot `as_of` if there is one. `action` is one rule
+    without patterns that replaces the table's rules for these messages, `repair` has the fields
+    that it changes (see `parse_repair`). `given_wait` overrides WAIT, in seconds (0 for NO, None
+    for YES); it is a 1-tuple because None is a value. `started_by` describes the user or program
+    that started the run; `started_by_user` is the user's name in Airflow. `follows` is the DAG
+    run's id of the run whose WAIT this run continues.
     """
 
     input_q: str | None = None
@@ -38,6 +36,8 @@ class RunOptions:
     rules: str | None = None
     dry_run: bool = False
     message_keys: tuple[str, ...] = ()
+    where: str = ""
+    as_of: str = ""
     action: str | None = None
     repair: Mapping[str, Any] | None = None
     given_wait: tuple[int | None] | None = None
@@ -64,10 +64,11 @@ def read_rules(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTa
     return source, text, table
 
 
-def read_repair_text(table: RulesTable, options: RunOptions) -> str:
+def read_repair_text(handler: Handler, table: RulesTable, options: RunOptions) -> str:
     """Return the repair of a run as JSON, "" for none; `table` is the result of `read_rules`.
 
-    Raises HandlerError for an invalid repair, or one that does not fit the given action.
+    Raises HandlerError for an invalid repair, one that does not fit the given action, or one that
+    the handler does not allow.
     """
     repair = parse_repair(options.repair)
     if repair is None:
@@ -75,11 +76,40 @@ def read_repair_text(table: RulesTable, options: RunOptions) -> str:
     if not options.action:
         raise HandlerError(
             "MQDLQ-521",
-            "repair needs action and message_keys, because it applies to named messages only; name"
-            " the messages, and give an action such as ACTION(RETRY)",
+            "repair needs action and message_keys or where, because it applies to some messages"
+            " only; name the messages, and give an action such as ACTION(RETRY)",
         )
     check_action(repair, table.rules[0])
+    if repair.body_sha256 and not handler.repair.body:
+        raise HandlerError("MQDLQ-531", f"{handler.name}: {NO_BODIES}")
+    if repair.body_sha256 and len(options.message_keys) != 1:
+        raise HandlerError(
+            "MQDLQ-532",
+            "a body is replaced for one message at a time; name it alone in message_keys",
+        )
     return repair.text
+
+
+def read_condition(options: RunOptions) -> str:
+    """Return the condition of a run in its canonical form, "" for none.
+
+    Raises FilterError for an invalid one, and HandlerError for one that does not fit the rest.
+    """
+    if (options.where and options.message_keys) or (options.as_of and not options.where):
+        raise HandlerError(
+            "MQDLQ-529",
+            "where is for a run without message_keys, and as_of for a run with where; give either"
+            " message_keys, or where and perhaps as_of",
+        )
+    if not options.where:
+        return ""
+    if options.run_type == "backfill":
+        raise HandlerError(
+            "MQDLQ-530", "where is for runs that take a snapshot; a backfill takes message_keys"
+        )
+    from mqdlq.lake.filters import parse_where  # noqa: PLC0415 (it imports Arrow)
+
+    return parse_where(options.where).text_of_where
 
 
 def find_missing_reason(handler: Handler, options: RunOptions) -> str:
@@ -97,35 +127,13 @@ def find_missing_reason(handler: Handler, options: RunOptions) -> str:
     )
 
 
-def read_control_data(handler: Handler, kept: Kept | None = None) -> ControlData | None:
-    """Return the control data of a handler's table, None if the table cannot be read.
-
-    With `kept`, a table is not parsed if one with the same content was.
-    """
-    try:
-        if handler.table is not None or kept is None:
-            source, text = handler.rules_text()
-            return parse(text, source, frozen=True).control
-        path = handler.directory / str(handler.rules)
-        depends_on = (handler.queue_kind, tuple(sorted(handler.lint.items())))
-        with refusing_unreadable(path):
-            return kept.value(path, depends_on, partial(_parse_control_data, handler, path))
-    except MqDlqError:  # a run reports it when it reads the table
-        return None
-
-
-def _parse_control_data(handler: Handler, path: Path, data: bytes) -> ControlData | None:
-    table = handler.review_table(path, decoded(data)).table
-    return table.control if table else None
-
-
 def _print_given_action(table: RulesTable, options: RunOptions) -> str:
     """Return the text of a table that carries out the given action, with `table`'s control data."""
-    if not options.message_keys:
+    if not (options.message_keys or options.where):
         raise HandlerError(
             "MQDLQ-118",
-            "action needs message_keys, because it applies to named messages only; name the"
-            " messages",
+            "action needs message_keys or where, because it applies to some messages only; name"
+            " the messages",
         )
     given = parse(options.action or "", GIVEN_ACTION)
     if len(given.rules) != 1 or given.rules[0].patterns or given.control != ControlData():

@@ -29,7 +29,13 @@ from mqdlq.model import QueueKind
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.resources import Resources
 from mqdlq.rules import RulesTable, parse, treatment_changes
-from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_repair_text, read_rules
+from mqdlq.stages.run_options import (
+    RunOptions,
+    find_missing_reason,
+    read_condition,
+    read_repair_text,
+    read_rules,
+)
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +76,13 @@ def must_be_followed(
 
     WAIT in seconds holds for every run, WAIT(YES) for the runs of a schedule, until its next start.
     A run that `follows` another one is followed only if it listed a message that no run had listed
-    before: without arrivals the runs end. A dry run, a backfill and a run for named messages are
-    not followed. With @continuous the next run begins anyway, and with `event` a trigger waits.
+    before: without arrivals the runs end. A dry run, a backfill, a run for some messages and one
+    that a person has stopped are not followed. With @continuous the next run begins anyway, and
+    with `event` a trigger waits.
     """
-    if run.dry_run or run.message_keys or run.run_type == "backfill" or handler.is_continuous:
+    if run.dry_run or run.is_for_some or run.run_type == "backfill" or handler.is_continuous:
+        return False
+    if ledger.audit.stop_of(run.run_id):
         return False
     if run.wait_s is None and (run.run_type != "scheduled" or handler.next_start(now) is None):
         return False
@@ -147,12 +156,6 @@ def build_scheduled_run(
     return _build_run("", handler, settings, lambda: now, SCHEDULED_RUN, queue=queue)
 
 
-def record_run(run: Run, ledger: Ledger) -> None:
-    """Record a run, whose rules apply until its end; a recorded run stays unchanged."""
-    if ledger.runs.get(run.run_id) is None:
-        ledger.runs.record(run)
-
-
 def _build_run(
     run_id: str,
     handler: Handler,
@@ -164,8 +167,9 @@ def _build_run(
 ) -> Run:
     if missing := find_missing_reason(handler, options):
         raise HandlerError("MQDLQ-979", missing)
+    condition = read_condition(options)
     source, text, table = read_rules(handler, options)
-    repair = read_repair_text(table, options)
+    repair = read_repair_text(handler, table, options)
     wait_s = _find_wait_s(handler, table, options)
     place, named = _find_named_queue(table, settings, options)
     if not queue:
@@ -224,6 +228,8 @@ def _build_run(
         controls=handler.controls_text(),
         queue_kind=table.queue_kind,
         repair=repair,
+        condition=condition,
+        as_of=options.as_of,
     )
 
 
@@ -648,6 +654,7 @@ def _inspect_once(sensing: SenseResources, event: Mapping[str, Any] | None) -> D
         clock=sensing.clock,
         options=sensing.options,
     )
+    is_recorded = ledger.runs.get(run.run_id) is not None
     place = f"{run.queue} of {run.queue_manager}"
     step: Decision
     if window is not None:
@@ -667,7 +674,7 @@ def _inspect_once(sensing: SenseResources, event: Mapping[str, Any] | None) -> D
             options=sensing.options,
             event=event,
             now=sensing.clock(),
-            is_recorded=ledger.runs.get(run.run_id) is not None,
+            is_recorded=is_recorded,
             interrupted_at=_find_interrupted_run(run, sensing),
         )
         says = f"{look.why} on {place}; rules: {PurePath(run.rules_source).name}"
@@ -676,7 +683,8 @@ def _inspect_once(sensing: SenseResources, event: Mapping[str, Any] | None) -> D
         if isinstance(step, WaitForMessages):
             log.info("%s on %s; %s", number, place, _describe_wait(step, sensing))
     if isinstance(step, Look):
-        record_run(run, ledger)
+        if not is_recorded:
+            ledger.runs.record(run)
         ledger.runs.record_look(run.run_id, step)
         log.info("%s", says if step.is_work else nothing)
     elif isinstance(step, datetime):

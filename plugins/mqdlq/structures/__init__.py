@@ -12,7 +12,6 @@ relatively, since their absolute names differ between the two.
 from __future__ import annotations
 
 import struct
-from functools import cache, lru_cache
 from typing import Any, ClassVar, Self
 
 from . import headers
@@ -21,7 +20,6 @@ from .headers import (
     Byte16,
     Byte40,
     Char4,
-    Char8,
     Char12,
     Char48,
     Field,
@@ -158,71 +156,3 @@ class MQOD(Packed, struc_id="OD  ", version=4):
     res_object_string: VariableString
     resolved_type: Long
     reserved: Char4[bytes]
-
-
-class MQPD(Packed, struc_id="PD  ", version=1):
-    """The property descriptor (IBM MQ docs, "MQPD - Property descriptor")."""
-
-    options: Long
-    support: Long
-    context: Long
-    copy_options: Long
-
-
-class MQSMPO(Packed, struc_id="SMPO", version=1):
-    """The set-property options (IBM MQ docs, "MQSMPO - Set message property options")."""
-
-    options: Long
-    value_encoding: Long
-    value_ccsid: Long
-
-
-class MQDMPO(Packed, struc_id="DMPO", version=1):
-    """The delete-property options (IBM MQ docs, "MQDMPO - Delete message property options")."""
-
-    options: Long
-
-
-class MQCMHO(Packed, struc_id="CMHO", version=1):
-    """The create-handle options (IBM MQ docs, "MQCMHO - Create message handle options")."""
-
-    options: Long
-
-
-class MQIMPO(Packed, struc_id="IMPO", version=1):
-    """The inquire-property options (IBM MQ docs, "MQIMPO - Inquire message property options")."""
-
-    options: Long
-    requested_encoding: Long
-    requested_ccsid: Long
-    returned_encoding: Long
-    returned_ccsid: Long
-    reserved1: Long
-    returned_name: VariableString
-    type_string: Char8[bytes]
-
-
-# Convert between Python text and character fields.
-
-
-@lru_cache(4096)
-def text(field: bytes) -> str:
-    """Read a character field: up to the first NUL, trailing blanks removed."""
-    return field.partition(b"\0")[0].decode("latin-1").rstrip(" ")
-
-
-def blank_padded(value: str | bytes, length: int) -> bytes:
-    """Write a character field as MQ returns it: cut or padded with blanks to its length."""
-    data = value if isinstance(value, bytes) else value.encode("latin-1")
-    return data[:length].ljust(length)
-
-
-def normalised(field: bytes) -> bytes:
-    """Turn the first NUL and all after it into blanks, as MQ does with text on input."""
-    kept, nul, _ = field.partition(b"\0")
-    return kept.ljust(len(field)) if nul else field
-
-
-@cache
-def object_name(value: str) -> bytes:
-    return blank_padded(value, 48)

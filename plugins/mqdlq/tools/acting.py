@@ -8,37 +8,59 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
+import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import Any, Final
 
-from mqdlq.causes import find_cause
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mqdlq.causes import CAUSE_COLUMNS, cause_of_row, find_cause
 from mqdlq.constants import MQPER
-from mqdlq.controls.repair import Repair, parse_repair
+from mqdlq.controls.ramp import Ramp
+from mqdlq.controls.repair import NO_BODIES, Repair, parse_repair
 from mqdlq.controls.repair.changes import COLUMNS, describe_changes, find_changes
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler
+from mqdlq.lake.filters import FilterError, MessageFilter
+from mqdlq.lake.row_masks import KeySet
 from mqdlq.lake.row_search import is_one_of, search_rows
+from mqdlq.lake.selected import rows_that_meet
 from mqdlq.lake.snapshots import find_snapshot, read_manifest
 from mqdlq.ledger import Ledger
+from mqdlq.ledger.reading.message_facts import KnownSnapshot
 from mqdlq.ledger.retention import Hold
-from mqdlq.model import Action, Declared, MessageClass, PutAuthority, Step
-from mqdlq.reading.filters import MessageFilter
+from mqdlq.ledger.tables import Run
+from mqdlq.model import DEPARTED, Action, Declared, MessageClass, PutAuthority, Step
 from mqdlq.reading.find import FoundMessage, Search
 from mqdlq.reading.page_paths import dag_of
+from mqdlq.reading.run_messages import browse_seqs_of, number_endings
 from mqdlq.reasons import words_of
 from mqdlq.rules import Rule
+from mqdlq.rules.wildcards import fits
 from mqdlq.stages.approve import PlannedMoves, ask_about
 from mqdlq.stages.restore.selection import ListedCopy, Restorability, list_copies
-from mqdlq.words import cause_in_words, moment, place
+from mqdlq.stages.snapshot.selection import REPAIRABLE, are_held, held_messages, with_state
+from mqdlq.words import cause_in_words, moment, place, span
 
 # The action that a person asks for, and the rule that carries it out.
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._/%]{1,48}")
-_CCSID: Final = re.compile(r"[0-9]{1,5}")
+_NUMBER: Final = re.compile(r"[0-9]{1,7}")
+_NUMBERS: Final = frozenset(("coded_char_set_id", "body_length"))
+_LONGEST_FIELD: Final = 65
+_OF_REPAIR: Final = {
+    "format": "repair_format",
+    "coded_char_set_id": "repair_ccsid",
+    "body_sha256": "repair_body",
+    "body_length": "repair_body_length",
+}
+"""By field of a repair: the field of the form."""
 
 
 class ActionError(MqDlqError, ValueError):
@@ -134,9 +156,9 @@ class AskedAction:
             given |= {"to_queue": self.to_queue, "to_queue_manager": self.to_queue_manager}
             given |= {"header": "yes" if self.header else "no"}
         if self.repair is not None:
-            ccsid = self.repair.coded_char_set_id
-            given |= {"repair_format": self.repair.format or ""}
-            given |= {"repair_ccsid": "" if ccsid is None else str(ccsid)}
+            fields = {one: getattr(self.repair, one) for one in _OF_REPAIR}
+            set_ones = {one: value for one, value in fields.items() if value is not None}
+            given |= {_OF_REPAIR[one]: str(value) for one, value in set_ones.items()}
         return {name: value for name, value in given.items() if value}
 
 
@@ -144,7 +166,8 @@ def parse_action(given: Mapping[str, str]) -> AskedAction | None:
     """Parse an action and its fields; None without an action. Raises ActionError.
 
     The fields are to_queue, to_queue_manager and header, and for messages that are put
-    repair_format and repair_ccsid, which are empty for a value that stays.
+    repair_format, repair_ccsid, repair_body and repair_body_length, which are empty for a value
+    that stays.
     """
     value = given.get("action", "").strip()
     if not value:
@@ -171,19 +194,16 @@ def parse_action(given: Mapping[str, str]) -> AskedAction | None:
 
 
 def _repair(given: Mapping[str, str]) -> Repair | None:
-    written, ccsid = (given.get(name, "").strip() for name in ("repair_format", "repair_ccsid"))
-    if ccsid and not _CCSID.fullmatch(ccsid):
-        expected = "a whole number from 1 to 65535, such as 1208"
-        raise ActionError("repair_ccsid", f"found {ccsid[:40]!r}", expected)
-    wanted: dict[str, str | int] = {"format": written} if written else {}
-    if ccsid:
-        wanted["coded_char_set_id"] = int(ccsid)
+    wanted: dict[str, str | int] = {}
+    for name, field in _OF_REPAIR.items():
+        if text := given.get(field, "").strip()[:_LONGEST_FIELD]:
+            wanted[name] = int(text) if name in _NUMBERS and _NUMBER.fullmatch(text) else text
     try:
         return parse_repair(wanted or None)
     except HandlerError as error:
         where, _, rest = error.text.partition(": ")
         fault, _, expected = rest.partition("; expected ")
-        field = "repair_format" if where == "repair.format" else "repair_ccsid"
+        field = _OF_REPAIR.get(where.removeprefix("repair."), "repair_ccsid")
         raise ActionError(field, fault, expected) from error
 
 
@@ -214,7 +234,9 @@ def _name(field: str, given: Mapping[str, str]) -> str:
 # The messages that a person selects for an action, and what prevents it for some of them.
 
 MOST: Final = 1_000
-"""The highest number of messages that one action of the page takes."""
+"""How many messages an action of the page takes that are given by keys, or restored."""
+
+SOON: Final = timedelta(days=1)
 
 _PERSISTENCE: Final[Mapping[int | None, str]] = {
     MQPER["MQPER_PERSISTENT"]: "persistent",
@@ -224,31 +246,39 @@ _PERSISTENCE: Final[Mapping[int | None, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages a person selects: keys (hex), the discards of a run, or a filter."""
+    """Which messages a person selects: keys (hex), those that a run discarded, or a filter.
+
+    `as_of` is the snapshot in which the filter holds, "" for the newest. `tried` is the id of the
+    DAG run that has tried one of the messages.
+    """
 
     message_keys: tuple[str, ...] = ()
-    run_id: str = ""
+    discarded_by: str = ""
     chosen: MessageFilter | None = None
+    as_of: str = ""
+    tried: str = ""
 
     @property
     def is_empty(self) -> bool:
-        return not (self.message_keys or self.run_id or self.chosen)
+        return not (self.message_keys or self.discarded_by or self.chosen)
 
     def parameters(self) -> dict[str, Any]:
         if self.message_keys:
             given: dict[str, Any] = {"message_key": list(self.message_keys)}
         else:
             given = dict(self.chosen.parameters()) if self.chosen else {}
-        return given | ({"run": self.run_id} if self.run_id else {})
+        more = {"run": self.discarded_by, "as_of": self.as_of, "tried": self.tried}
+        return given | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A selected message; `number` counts equal messages, which have one key.
 
-    `cause`, `state`, `destination`, `persistence` and the `changes` of a repair are words. `size`
-    is in bytes. `target` is the queue and queue manager of its MQDLH. `obstacle` says why it is
-    left out, "" if it can be acted on.
+    `cause`, `state`, `destination`, `persistence`, `age` and the `changes` of a repair are words.
+    `size` is in bytes, of all of them. `target` is the queue and queue manager of its MQDLH.
+    `obstacle` says why it is left out, "" if it can be acted on. For a condition it stands for all
+    messages of which these fields are the same; the key and `since` are those of the oldest.
     """
 
     message_key: str
@@ -264,6 +294,8 @@ class Candidate:
     obstacle: str = ""
     changes: str = ""
     target: tuple[str, str] = ("", "")
+    age: str = ""
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,26 +315,26 @@ def find_candidates(selection: Selection, asked: AskedAction, sources: Sources) 
     """
     if asked.verb is Verb.RESTORE:
         return _archived(selection, sources)
+    if selection.chosen is not None:
+        return _alike(selection, asked, sources)
     found = _found(selection, sources)
-    ledger, now = sources.ledger, sources.clock()
+    if not found:
+        return list(map(_unknown, selection.message_keys))
+    ledger, now, first = sources.ledger, sources.clock(), found[0]
     keys = [one.message_key for one in found]
-    leases: Mapping[str, str] = {}
-    if found:
-        first = found[0]
-        leases = ledger.run_lists.leased(first.queue_manager, first.queue, keys, now)
-    holds = ledger.holds.all() if found and asked.verb.moves else ()
+    leases = ledger.run_lists.leased(first.queue_manager, first.queue, keys, now)
+    holds = ledger.holds.all() if asked.verb.moves else ()
     rows = _rows_to_repair(found, sources.lake_root) if asked.repair is not None else {}
     candidates = []
     for one in found:
-        obstacles = chain(_obstacles(one, found[0], asked, now), _claims(one, leases, holds))
+        obstacles = chain(_obstacles(one, first, asked, now), _claims(one, leases, holds))
         why = next(obstacles, "")
         candidate = _candidate(one, why)
         if asked.repair is not None and not why:
             row = rows.get(one.message_key)
-            candidate = _repaired(candidate, one, row, asked, asked.repair)
+            candidate = _repaired(candidate, one.cls, row, asked, asked.repair)
         candidates.append(candidate)
-    missing = sorted(set(selection.message_keys) - set(keys)) if found else selection.message_keys
-    return [*candidates, *map(_unknown, missing)]
+    return [*candidates, *map(_unknown, sorted(set(selection.message_keys) - set(keys)))]
 
 
 def _found(selection: Selection, sources: Sources) -> list[FoundMessage]:
@@ -313,6 +345,10 @@ def _found(selection: Selection, sources: Sources) -> list[FoundMessage]:
     return list(search.messages(MOST + 1))
 
 
+_GONE: Final = "it is not on the queue any more"
+_NO_DLH: Final = "it has no valid MQDLH, which names its destination: forward, discard or leave it"
+
+
 def _obstacles(
     one: FoundMessage, first: FoundMessage, asked: AskedAction, now: datetime
 ) -> Iterator[str]:
@@ -321,12 +357,11 @@ def _obstacles(
         where = place(one.queue, one.queue_manager)
         yield f"it is on another queue, {where}: act on the messages of one queue at a time"
     if one.has_departed:
-        how = one.outcome.words if one.outcome else "departed"
-        yield f"it is not on the queue any more: {how}"
+        yield f"{_GONE}: {one.outcome.words if one.outcome else 'departed'}"
     if one.expires_at is not None and one.expires_at <= now:
         yield f"it expired at {moment(one.expires_at)}"
     if asked.verb is Verb.RETRY and one.cls is not MessageClass.DEAD_LETTER:
-        yield "it has no valid MQDLH, which names its destination: forward, discard or leave it"
+        yield _NO_DLH
 
 
 def _claims(one: FoundMessage, leases: Mapping[str, str], holds: Iterable[Hold]) -> Iterator[str]:
@@ -350,7 +385,7 @@ def _candidate(one: FoundMessage, obstacle: str) -> Candidate:
         cause=cause_in_words(cause),
         state=one.outcome.words if one.outcome else "no outcome yet",
         destination=place(*target) if one.cls is MessageClass.DEAD_LETTER else "",
-        size=one.total_length,
+        size=one.total_length * one.equals,
         persistence=_PERSISTENCE.get(one.persistence, "not known"),
         expires_at=one.expires_at,
         obstacle=obstacle,
@@ -368,22 +403,175 @@ def _rows_to_repair(found: Sequence[FoundMessage], lake_root: str) -> dict[str, 
 
 def _repaired(
     candidate: Candidate,
-    one: FoundMessage,
+    cls: MessageClass | None,
     row: Mapping[str, Any] | None,
     asked: AskedAction,
     repair: Repair,
 ) -> Candidate:
     """Return the candidate with the changes of the repair, or with why it cannot be made."""
-    if row is None or one.cls not in {MessageClass.DEAD_LETTER, MessageClass.NO_DLH}:
+    if row is None or cls not in REPAIRABLE:
         return replace(candidate, obstacle="its MQDLH is not valid, so that it is not repaired")
     target = (asked.to_queue, asked.to_queue_manager)
     if asked.verb is Verb.RETRY:
         target = candidate.target
     step = Step(1, 1, asked.verb.action or Action.FWD, *target, False, PutAuthority.DEF, 1)
-    changes = find_changes(repair, step, one.queue_manager, row)
+    changes = find_changes(repair, step, candidate.queue_manager, row)
     if changes.refusal:
         return replace(candidate, obstacle=changes.refusal.words)
+    if repair.body_sha256 and candidate.number > 1:
+        return replace(candidate, obstacle="equal messages have its key, and one body is replaced")
     return replace(candidate, changes=describe_changes(changes))
+
+
+# The messages that meet a condition: alike ones are counted together, as there may be very many.
+
+_OF_ALL: Final = (
+    *("browse_seq", "message_key", "persistence", "total_length"),
+    *("dead_lettered_at", "put_at", "expires_at", *CAUSE_COLUMNS),
+)
+_AGES: Final = {"under a day": SOON, "under an hour": timedelta(hours=1)}
+
+
+def snapshot_of(selection: Selection, sources: Sources) -> KnownSnapshot | None:
+    """Return the snapshot in which a condition holds, None if there is none.
+
+    It is the newest of the handler, on a queue of the filter. Raises FilterError for another id.
+    """
+    chosen = selection.chosen or MessageFilter()
+    for one in sources.ledger.message_facts.snapshots([sources.handler], with_compact=True):
+        is_there = fits(chosen.queue_manager or "*", one.queue_manager)
+        is_there = is_there and fits(chosen.queue or "*", one.queue)
+        if is_there and selection.as_of in {"", one.snapshot_id}:
+            return one
+    if selection.as_of:
+        fault = f"found {selection.as_of[:60]!r}"
+        raise FilterError("as_of", fault, "a snapshot of this handler; preview again")
+    return None
+
+
+def _alike(selection: Selection, asked: AskedAction, sources: Sources) -> list[Candidate]:
+    """Return the messages of a condition, those that are alike as one, the oldest first."""
+    taken, now = snapshot_of(selection, sources), sources.clock()
+    if taken is None or selection.chosen is None:
+        return []
+    obstacles = _Obstacles(taken, asked, sources)
+    mask = with_state(selection.chosen, sources.ledger, (taken.queue_manager, taken.queue))
+    columns = [*_OF_ALL, *(COLUMNS if asked.repair is not None else ())]
+    found: dict[Candidate, Candidate] = {}
+    for batch in rows_that_meet(taken.location, mask, columns):
+        for group in _groups(batch, obstacles, columns, now):
+            one = _stand_in(group, taken)
+            if asked.repair is not None and not one.obstacle:
+                read = {**group, "header_chain": group["header_chain"].split()}
+                cls = MessageClass(group["class"])
+                one = _repaired(one, cls, read, asked, asked.repair)
+            soon = now if one.expires_at else None
+            kind = replace(one, message_key="", number=0, size=0, expires_at=soon, since=None)
+            if (known := found.get(kind)) is not None:
+                first = min(known, one, key=lambda each: each.since or now)
+                number, size = known.number + one.number, known.size + one.size
+                one = replace(first, number=number, size=size)
+            found[kind] = one
+    return sorted(found.values(), key=lambda one: one.since or now)
+
+
+def _groups(
+    batch: pa.RecordBatch, obstacles: _Obstacles, columns: Sequence[str], now: datetime
+) -> list[dict[str, Any]]:
+    """Count the messages of a batch that are alike."""
+    since = pc.coalesce(batch.column("dead_lettered_at"), batch.column("put_at"))
+    age = pc.if_else(pc.is_null(since), "not known", "over a day")
+    for words, most in _AGES.items():
+        is_younger = pc.greater(since, pa.scalar(now - most, since.type))
+        age = pc.if_else(pc.fill_null(is_younger, False), words, age)
+    expires = batch.column("expires_at")
+    is_soon = pc.fill_null(pc.less_equal(expires, pa.scalar(now + SOON, expires.type)), False)
+    by = {name: batch.column(name) for name in columns if name not in _SUMMED} | {
+        "age": age,
+        "soon": is_soon,
+        "obstacle": obstacles.of(batch),
+    }
+    if "header_chain" in by:
+        by["header_chain"] = pc.fill_null(pc.binary_join(by["header_chain"], " "), "")
+    summed = {"since": since, "expires": expires, "key": batch.column("message_key")}
+    summed["length"] = batch.column("total_length")
+    rows = pa.table(by | summed).sort_by("since")
+    aggregates = [([], "count_all"), ("length", "sum"), ("since", "min"), ("expires", "min")]
+    found = rows.group_by([*by], use_threads=False).aggregate([*aggregates, ("key", "first")])
+    groups: list[dict[str, Any]] = found.to_pylist()
+    return groups
+
+
+_SUMMED: Final = frozenset(
+    ("browse_seq", "message_key", "dead_lettered_at", "put_at", "expires_at")
+)
+
+
+def _stand_in(group: Mapping[str, Any], taken: KnownSnapshot) -> Candidate:
+    cause = cause_of_row(group)
+    target = (cause.dest_q_name or "", cause.dest_q_mgr_name)
+    return Candidate(
+        message_key=group["key_first"].hex(),
+        number=group["count_all"],
+        queue_manager=taken.queue_manager,
+        queue=taken.queue,
+        cause=cause_in_words(cause),
+        state="",
+        destination=place(*target) if cause.is_of_dead_letters else "",
+        size=group["length_sum"] or 0,
+        persistence=_PERSISTENCE.get(group["persistence"], "not known"),
+        expires_at=group["expires_min"] if group["soon"] else None,
+        obstacle=group["obstacle"],
+        target=target,
+        age=group["age"],
+        since=group["since_min"],
+    )
+
+
+class _Obstacles:
+    """What prevents an action on messages of a snapshot, in columns."""
+
+    def __init__(self, taken: KnownSnapshot, asked: AskedAction, sources: Sources) -> None:
+        ledger, self._now = sources.ledger, sources.clock()
+        self._asked = asked
+        ended = ledger.run_messages.endings(taken.run_id, sorted(DEPARTED))
+        self._own = [f"{_GONE}: {fact.outcome.words}" for fact in ended.facts]
+        self._number_of = number_endings(browse_seqs_of(ended))
+        later = defaultdict[str, list[bytes]](list)
+        for key, news in ledger.later.of_run(taken.run_id).by_key.items():
+            if all(one.has_departed for one in news):
+                later[f"{_GONE}: {news[-1].outcome.words}"].append(key)
+        leases = defaultdict[str, list[bytes]](list)
+        leased = ledger.run_lists.leased(taken.queue_manager, taken.queue, None, self._now)
+        for hexadecimal, run_id in leased.items():
+            words = f"run {run_id} has it at the moment: wait until that run ends"
+            leases[words].append(bytes.fromhex(hexadecimal))
+        holds = held_messages(sources.handler, ledger) if asked.verb.moves else ()
+        covers = "legal hold {} covers it: release the hold first"
+        self._later = _sets(later)
+        self._claims = [(covers.format(number), keys) for number, keys in holds] + _sets(leases)
+
+    def of(self, rows: pa.RecordBatch) -> pa.Array:
+        """Return why each row is left out, the plainest reason, "" for none."""
+        why = np.full(len(rows), "", object)
+        for words, keys in self._claims:
+            why[are_held(keys, rows)] = words
+        if self._asked.verb is Verb.RETRY:
+            cls = rows.column("class").to_numpy(zero_copy_only=False)
+            why[cls != MessageClass.DEAD_LETTER] = _NO_DLH
+        at = rows.column("expires_at")
+        expired = pc.fill_null(pc.less_equal(at, pa.scalar(self._now, at.type)), False)
+        why[expired.to_numpy(zero_copy_only=False)] = "it has expired"
+        for words, keys in self._later:
+            why[are_held(keys, rows)] = words
+        numbers = self._number_of(rows.column("browse_seq").to_numpy())
+        for number, words in enumerate(self._own):
+            why[numbers == number] = words
+        return pa.array(why, pa.string())
+
+
+def _sets(keys: Mapping[str, Sequence[bytes]]) -> list[tuple[str, KeySet | None]]:
+    return [(words, KeySet([np.array(some, "S32")])) for words, some in keys.items()]
 
 
 def _unknown(key: str, why: str = "no snapshot of this handler has it") -> Candidate:
@@ -397,7 +585,7 @@ def _archived(selection: Selection, sources: Sources) -> list[Candidate]:
         if not keys:
             return []
     copies = sources.ledger.archive.copies(
-        handler=sources.handler, run_id=selection.run_id, message_keys=keys
+        handler=sources.handler, run_id=selection.discarded_by, message_keys=keys
     )
     newest = {(copy.message_key, copy.occurrence): copy for copy in copies}
     some = list(islice(newest.values(), MOST + 1))
@@ -424,7 +612,8 @@ def _restorable(one: ListedCopy) -> Candidate:
 
 # The effect of an action on messages, and the run that would carry it out.
 
-SOON: Final = timedelta(days=1)
+MOST_AT_ONCE: Final = 10
+"""How many messages of a condition are put without trying one first."""
 RESTORE: Final = "restore"
 """The name of the DAG that restores, where a handler's DAG has the handler's name."""
 
@@ -445,8 +634,13 @@ class Preview:
     soon_expired: int
     needs_reason: bool
     second_person: bool
+    may_replace: bool = False
+    """Whether the handler lets a repair replace the body of a message."""
     guards: tuple[str, ...] = ()
     """Why else the run will wait until a person approves its plan."""
+    pace: str = ""
+    watch: timedelta = timedelta(minutes=1)
+    """How long a message that was tried may come back."""
 
     @property
     def messages(self) -> int:
@@ -455,7 +649,7 @@ class Preview:
 
     @property
     def size(self) -> int:
-        return sum(one.size * one.number for one in self.ready)
+        return sum(one.size for one in self.ready)
 
     @property
     def can_start(self) -> bool:
@@ -484,19 +678,39 @@ class Preview:
         content = [
             self.handler,
             self.asked.parameters(),
-            self.selection.run_id,
-            sorted((one.message_key, one.number) for one in self.ready),
+            self.selection.discarded_by,
+            self.selection.as_of,
+            # Not by age: messages grow older between preview and start.
+            [self.counts(kind) for kind in ("cause", "destination", "persistence", "changes")]
+            if self.is_of_condition
+            else sorted((one.message_key, one.number) for one in self.ready),
         ]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def conf(self, *, dry_run: bool, why: str) -> dict[str, Any]:
+    @property
+    def may_try_one(self) -> bool:
+        """Whether to offer a try with one message first: the others follow if it went well."""
+        return self.is_of_condition and self.asked.verb.puts and self.messages > MOST_AT_ONCE
+
+    @property
+    def is_of_condition(self) -> bool:
+        return bool(self.selection.as_of)
+
+    def conf(self, *, dry_run: bool, why: str, only_one: bool = False) -> dict[str, Any]:
+        """Return the parameters of the run, or of one for the oldest message alone."""
         asked, first = self.asked, self.ready[0]
-        keys = sorted({one.message_key for one in self.ready})
-        given: dict[str, Any] = {"message_keys": keys, "dry_run": dry_run, "why": why or None}
+        given: dict[str, Any] = {"dry_run": dry_run, "why": why or None}
+        if self.is_of_condition and self.selection.chosen is not None and not only_one:
+            # The filter selects all of the snapshot if it names only its queue.
+            where = self.selection.chosen.text_of_where or "state=on_queue"
+            given |= {"where": where, "as_of": self.selection.as_of}
+        else:
+            ready = self.ready[:1] if only_one else self.ready
+            given["message_keys"] = sorted({one.message_key for one in ready})
         if asked.verb is Verb.RESTORE:
             return given | {
                 "handler": self.handler,
-                "run": self.selection.run_id or None,
+                "run": self.selection.discarded_by or None,
                 "to_queue": asked.to_queue or None,
                 "to_queue_manager": asked.to_queue_manager or None,
                 "header": asked.header,
@@ -516,27 +730,79 @@ def build_preview(
     """
     keys = sources.ledger.message_facts.complete(selection.message_keys, [sources.handler])
     selection = replace(selection, message_keys=keys)
+    is_of_condition = selection.chosen is not None and asked.verb is not Verb.RESTORE
+    if is_of_condition and (taken := snapshot_of(selection, sources)) is not None:
+        selection = replace(selection, as_of=taken.snapshot_id)
+    most = sys.maxsize if is_of_condition else MOST
     found = find_candidates(selection, asked, sources)
+    replaces = asked.repair is not None and bool(asked.repair.body_sha256)
+    if replaces and (handler is None or not handler.repair.body or len(keys) != 1):
+        only_one = "a body is replaced for one message at a time: open it, and act on it alone"
+        why = only_one if handler is not None and handler.repair.body else NO_BODIES
+        found = [replace(one, obstacle=one.obstacle or why) for one in found]
     soon = sources.clock() + SOON
     ready = tuple(one for one in found if not one.obstacle)
     needs_second = False
     guards: tuple[str, ...] = ()
     if handler is not None:
         guarded = asked.verb.action.name if asked.verb.action and asked.verb.moves else ""
-        needs_second = guarded in {one.name for one in handler.approval.second_person}
-        guards = _guards(asked, ready[:MOST], handler, sources)
+        needs_second = replaces or guarded in {one.name for one in handler.approval.second_person}
+        guards = _guards(asked, ready[:most], handler, sources)
     return Preview(
         handler=sources.handler,
         asked=asked,
         selection=selection,
-        ready=ready[:MOST],
+        ready=ready[:most],
         left_out=tuple(one for one in found if one.obstacle),
-        is_capped=len(found) > MOST,
+        is_capped=len(found) > most,
         soon_expired=sum(one.number for one in ready if one.expires_at and one.expires_at <= soon),
         needs_reason=handler is not None and handler.require_reason,
+        may_replace=handler is not None
+        and handler.repair.body
+        and (asked.verb is Verb.RETRY or (asked.verb.puts and not asked.header)),
         second_person=needs_second,
         guards=guards,
+        pace=_describe_pace(handler, ready) if handler and asked.verb.moves else "",
+        watch=((handler and (handler.ramp or handler.breaker)) or Ramp()).watch,
     )
+
+
+def _describe_pace(handler: Handler, ready: Sequence[Candidate]) -> str:
+    """Return how long a run moves the messages at least, by the handler's ramp and rates."""
+    causes, targets = Counter[tuple[str, str]](), dict[tuple[str, str], list[int]]()
+    messages, size = sum(one.number for one in ready), sum(one.size for one in ready)
+    for one in ready:
+        causes[one.cause, one.destination] += one.number
+        of_target = targets.setdefault(one.target, [0, 0])
+        of_target[0] += one.number
+        of_target[1] += one.size
+    ramp, limits = handler.ramp, handler.limits
+    longest = max(causes.values(), default=0)
+    waits = sum(longest > before for before in accumulate(ramp.steps)) if ramp else 0
+    own = ready[0].queue_manager if ready else ""
+    rates = [one.least_time(messages, size) for one in (limits, limits.queue_manager) if one]
+    for to, moved in targets.items():
+        if (one_of_them := limits.of_destination(to, own)) is not None:
+            rates.append(one_of_them.least_time(*moved))
+    least = max([waits * ramp.watch.total_seconds() if ramp else 0.0, *rates])
+    said = f"at least {span(least)}, by the ramp and the rates of the handler" if least else ""
+    most = limits.messages_per_run
+    if most is not None and messages > most:
+        said += f"{'; ' if said else ''}a run moves at most {most:,} of them"
+    return said or "at full speed: no ramp and no rate of the handler applies"
+
+
+def has_come_back(handler: str, run: Run, sources: Sources) -> bool:
+    """Return whether a snapshot since a run has a message of its own under another key."""
+    taken = sources.ledger.snapshots.of_run(run.run_id)
+    before, own = taken.snapshot_id if taken else "", set(run.message_keys)
+    for tried in _found(Selection(run.message_keys), sources):
+        chosen = MessageFilter(msg_id=tried.msg_id)
+        search = Search(chosen, [handler], sources.ledger, sources.lake_root)
+        found = search.messages(MOST)
+        if any(one.message_key not in own and one.snapshot_id > before for one in found):
+            return True
+    return False
 
 
 def _guards(

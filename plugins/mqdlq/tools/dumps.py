@@ -151,11 +151,8 @@ def _read_json(lines: Sequence[str]) -> Iterator[PastedMessage]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
+        row = json_object(line)
+        if row is None:
             raise PasteError(number, f"expected {_EXAMPLE}")
         if "format" in row:
             is_dump = True
@@ -166,6 +163,15 @@ def _read_json(lines: Sequence[str]) -> Iterator[PastedMessage]:
             yield _message(row, number)
     if is_dump and expected != count:
         raise PasteError(len(lines), f"the dump is cut off: of its messages, {count} are there")
+
+
+def json_object(line: str | bytes) -> dict[str, Any] | None:
+    """Return the object of JSON on a line, None for anything else."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _message(row: dict[str, Any], number: int) -> PastedMessage:

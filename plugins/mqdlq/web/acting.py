@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -14,18 +14,21 @@ from uuid import uuid4
 import anyio.from_thread
 import httpx
 from airflow.models.dag import DagModel
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, File, Request, UploadFile
 from fastapi.responses import RedirectResponse, Response
 
+from mqdlq.airflow.operators.base import REPORT
 from mqdlq.airflow.operators.stages import APPROVED, COMMENT, REJECTED
 from mqdlq.airflow.run_ids import ledger_run_id
+from mqdlq.controls.repair import LONGEST_BODY, NO_BODIES, Repair, read_repair
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
+from mqdlq.lake.filters import MessageFilter
 from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.ledger.tables import Approval, Run
-from mqdlq.model import AuditKind
-from mqdlq.reading.filters import MessageFilter
+from mqdlq.model import AuditKind, Outcome, Trait
 from mqdlq.reading.page_paths import Paths, dag_of
+from mqdlq.reading.report.building import STAGES
 from mqdlq.stages.approve import SECOND_PERSON, find_fault_of_approver
 from mqdlq.tools.acting import (
     MOST,
@@ -37,21 +40,30 @@ from mqdlq.tools.acting import (
     Sources,
     Verb,
     build_preview,
+    has_come_back,
     parse_action,
 )
+from mqdlq.tools.replacing import store_replacement
 from mqdlq.web.rendering import NotFoundError
-from mqdlq.web.requests import HandlerView, View, acting_handler
+from mqdlq.web.requests import HandlerView, View, acting_handler, may_reveal
 from mqdlq.web.serving import PageRoute
+from mqdlq.words import moment
 
 router: Final = APIRouter(route_class=PageRoute)
 
 # Parse the address and the form of an action.
 
 FIELDS: Final = frozenset(
-    {"action", "to_queue", "to_queue_manager", "header", "repair_format", "repair_ccsid", "run"}
+    (
+        *("action", "to_queue", "to_queue_manager", "header", "run", "as_of", "tried"),
+        *("repair_format", "repair_ccsid", "repair_body", "repair_body_length"),
+    )
 )
 CONFIRMATION: Final = frozenset({"token", "digest", "previewed", "why", "start"})
 """The fields that only the second form has, which starts the run."""
+
+_KINDS: Final = {"dry": "-dry-run", "real": "", "one": "-one"}
+"""How the second form starts a run, and the id of such a run."""
 
 _KEY: Final = re.compile(r"[0-9a-f]{1,64}")
 _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
@@ -86,7 +98,12 @@ def _parsed(pairs: Pairs) -> tuple[Selection, AskedAction | None]:
     chosen = MessageFilter.parse(pairs, others)
     if not chosen.is_empty and (keys or run_id):
         raise ActionError("message_key", "there is a filter, too", "keys, a run, or a filter")
-    return Selection(keys, run_id, None if chosen.is_empty else chosen), asked
+    if chosen.is_empty:
+        return Selection(keys, run_id), asked
+    as_of, tried = (given.get(name, "").strip() for name in ("as_of", "tried"))
+    if tried and not _RUN.fullmatch(tried):
+        raise ActionError("tried", f"found {tried[:60]!r}", "the id of a run")
+    return Selection((), "", chosen, as_of, tried), asked
 
 
 def _keys(pairs: Pairs) -> tuple[str, ...]:
@@ -108,7 +125,7 @@ def _confirmed(pairs: Pairs) -> dict[str, str]:
     """
     given = dict.fromkeys(CONFIRMATION, "")
     given |= {name: value for name, value in pairs if name in CONFIRMATION}
-    if not _TOKEN.fullmatch(given["token"]) or given["start"] not in {"dry", "real"}:
+    if not _TOKEN.fullmatch(given["token"]) or given["start"] not in {"dry", "real", "one"}:
         raise ActionError("token", "the form is not complete", "the form of a preview")
     return given
 
@@ -123,6 +140,28 @@ def preview_action(view: HandlerView) -> Response:
     return _show(view, selection, asked, preview)
 
 
+@router.post(Paths.replacement, dependencies=[Depends(acting_handler), Depends(may_reveal)])
+def upload_replacement(
+    view: HandlerView, message_key: str, body: Annotated[UploadFile, File()]
+) -> Response:
+    """Store a body for a message, and lead to the preview of the repair with it.
+
+    The query has the action, as that of the preview does.
+    """
+    configured = load_handler(view.handler)
+    if not configured.repair.body:
+        raise ActionError("body", NO_BODIES, "a handler that allows it")
+    data = body.file.read(LONGEST_BODY + 1)
+    stored = store_replacement(data, message_key, view.person.name, view)
+    asked = parse_action(dict(view.given))
+    if asked is None or not asked.verb.puts:
+        raise ActionError("action", "it puts no message", "retry or forward")
+    repair = replace(asked.repair or Repair(), **stored)
+    asked = replace(asked, repair=repair)
+    leads_to = view.paths.act(view.handler, _address(Selection((message_key,)), asked))
+    return RedirectResponse(leads_to, HTTPStatus.SEE_OTHER)
+
+
 @router.post(Paths.act, dependencies=[Depends(acting_handler)])
 def start_action(view: HandlerView, pairs: PostedForm) -> Response:
     """Start the run of an action, if its messages are still those of the preview.
@@ -133,9 +172,14 @@ def start_action(view: HandlerView, pairs: PostedForm) -> Response:
     if asked is None or selection.is_empty:
         raise ActionError("action", "the form has no action or no messages", "both")
     is_restore, is_dry_run, why = asked.verb is Verb.RESTORE, given["start"] == "dry", given["why"]
-    dag_run_id = f"page{'-dry-run' if is_dry_run else ''}__{given['token']}"
+    is_try = given["start"] == "one"
+    dag_run_id = f"page{_KINDS[given['start']]}__{given['token']}"
     run_filters = {RESTORE: "yes"} if is_restore else {}
     leads_to = view.paths.started(view.handler, dag_run_id, run_filters)
+    if is_try:
+        leads_to = view.paths.act(
+            view.handler, _address(replace(selection, tried=dag_run_id), asked)
+        )
     # The messages of a form that was sent before may have moved since, by its own run.
     run_id = ledger_run_id(RESTORE if is_restore else view.handler, dag_run_id)
     known = view.ledger.restorations if is_restore else view.ledger.runs
@@ -144,9 +188,12 @@ def start_action(view: HandlerView, pairs: PostedForm) -> Response:
     preview = _preview(selection, asked, view)
     if preview.digest != given["digest"]:
         return _show(view, selection, asked, preview, given, HTTPStatus.CONFLICT)
-    if not preview.can_start or (preview.needs_reason and not (why.strip() or is_dry_run)):
+    tried = _tried(view, preview) if given["start"] == "real" else None
+    why = why.strip() or (tried.run.why if tried and tried.run else "")
+    lacks_reason = preview.needs_reason and not (why or is_dry_run)
+    if lacks_reason or not preview.can_start or (tried and tried.why_not):
         return _show(view, selection, asked, preview, given, HTTPStatus.UNPROCESSABLE_ENTITY)
-    conf = preview.conf(dry_run=is_dry_run, why=why.strip())
+    conf = preview.conf(dry_run=is_dry_run, why=why, only_one=is_try)
     body = {"dag_run_id": dag_run_id, "logical_date": None, "conf": conf}
     answer = _call(view, "POST", _runs_of(preview.dag_id), body)
     # A conflict: Airflow has a run with this id already, as the form was sent twice.
@@ -164,18 +211,31 @@ def show_started(view: HandlerView, dag_run_id: str, restore: str = "") -> Respo
         if restoration is not None and restoration.handler != handler:
             raise NotFoundError("MQDLQ-982", f"Restoration {dag_run_id} is of another handler")
     else:
-        run = ledger.runs.get(ledger_run_id(handler, dag_run_id))
+        run_id = ledger_run_id(handler, dag_run_id)
+        run = ledger.runs.get(run_id)
         if run is not None and run.handler == handler:
-            return RedirectResponse(view.paths.run(handler, run.run_id), HTTPStatus.SEE_OTHER)
+            return _lead_to(view, view.paths.run(handler, run.run_id))
+        if ledger.run_lists.refused_handler(run_id) == handler:
+            return _lead_to(view, view.paths.run(handler, run_id))
     states = ledger.restorations.states(restoration.restoration_id) if restoration else {}
+    dag_id = dag_of(RESTORE if restore else handler)
     return view.render(
         "acting/started.html",
         dag_run_id=dag_run_id,
         airflow_name=RESTORE if restore else handler,
         restoration=restoration,
         states=[state.state for state in states.values()],
-        is_paused=_is_paused(dag_of(RESTORE if restore else handler)),
+        is_paused=_is_paused(dag_id),
+        stages=read_stages(view, dag_id, dag_run_id),
+        now=view.clock(),
     )
+
+
+def _lead_to(view: View, path: str) -> Response:
+    """Lead the browser to another page, also when htmx asks for a part of this one."""
+    if "hx-request" in view.request.headers:
+        return Response(headers={"HX-Redirect": path})
+    return RedirectResponse(path, HTTPStatus.SEE_OTHER)
 
 
 def _is_paused(dag_id: str) -> bool:
@@ -201,27 +261,73 @@ def _show(  # noqa: PLR0917 (what the page shows, and how it came to it)
     status: int = HTTPStatus.OK,
 ) -> Response:
     """Show a preview, or again if the run of the form `given` is not started for this status."""
-    now = {one.message_key for one in preview.ready} if preview else set()
+    of_condition = preview is not None and preview.is_of_condition
+    now = {one.message_key for one in preview.ready} if preview and not of_condition else set()
     before = set(given["previewed"].split()) if given else set()
     is_changed = status == HTTPStatus.CONFLICT
     return view.render(
         "acting/act.html",
         status,
-        selected=_pairs(selection.parameters()),
+        selected=_pairs(preview.selection.parameters() if preview else selection.parameters()),
         asked=asked,
         action_fields=_pairs(asked.parameters() if asked else {}),
         verbs=list(Verb),
         most=MOST,
+        longest_body=LONGEST_BODY,
         preview=preview,
         token=uuid4().hex,
-        previewed=" ".join(sorted(now)),
+        previewed=str(preview.messages) if preview and of_condition else " ".join(sorted(now)),
+        number_before=given["previewed"] if given and of_condition else "",
+        tried=_tried(view, preview) if preview and of_condition else None,
+        again=view.paths.act(view.handler, _address(selection, asked)),
         is_changed=is_changed,
         added=sorted(now - before) if is_changed else [],
         gone=sorted(before - now) if is_changed else [],
         is_paused=preview is not None and _is_paused(preview.dag_id),
         why=given["why"].strip() if given else "",
-        lacks_reason=status == HTTPStatus.UNPROCESSABLE_ENTITY and preview and preview.can_start,
+        lacks_reason=status == HTTPStatus.UNPROCESSABLE_ENTITY and preview and preview.needs_reason,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The run that tried one message of a condition; `why_not` says why the rest must wait."""
+
+    dag_run_id: str
+    run: Run | None
+    why_not: str
+    is_open: bool
+
+
+def _tried(view: View, preview: Preview) -> Tried | None:
+    """Return how the try went that the address names, None without one.
+
+    It went well if the message was moved and did not come back within the watch time.
+    """
+    dag_run_id = preview.selection.tried
+    if not dag_run_id:
+        return None
+    run = view.ledger.runs.get(ledger_run_id(view.handler, dag_run_id))
+    if run is None or run.handler != view.handler:
+        return Tried(dag_run_id, None, "it has not begun", is_open=True)
+    outcomes = view.ledger.outcomes.counts(run.run_id)
+    del outcomes[Outcome.NOT_SELECTED]
+    closed = view.ledger.accounts.of_run(run.run_id)
+    if closed is None:
+        return Tried(dag_run_id, run, "it has not ended", is_open=True)
+    ends = ", ".join(one.words for one in outcomes)
+    if not outcomes or not all(Trait.SUCCEEDED in one.traits for one in outcomes):
+        return Tried(dag_run_id, run, f"its message is {ends or 'without an outcome'}", False)
+    until = closed.at + preview.watch
+    if closed.returned or has_come_back(preview.handler, run, view):
+        return Tried(dag_run_id, run, "its message has come back", is_open=False)
+    wait = f"its message is {ends}, and may come back until {moment(until)}"
+    is_over = view.clock() >= until
+    return Tried(dag_run_id, run, "" if is_over else wait, is_open=not is_over)
+
+
+def _address(selection: Selection, asked: AskedAction | None) -> dict[str, Any]:
+    return selection.parameters() | (asked.parameters() if asked else {})
 
 
 def _pairs(parameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -260,6 +366,7 @@ def open_question(view: View, run: Run, asked: Approval) -> dict[str, Any]:
     refused = AuditFilter(run_id=run.run_id, what=AuditKind.SECOND_PERSON_REFUSED)
     return {
         "run": run,
+        "repair": read_repair(run.repair),
         "approval": asked,
         "closed": _why_closed(view, approvers),
         "fault": find_fault_of_approver(run, view.person.names) if is_guarded else "",
@@ -312,6 +419,44 @@ def find_dag_run(view: View, among: Iterable[str]) -> str:
         one for one in among if _call(view, "GET", _runs_of(view.asked.dag_id, one)).is_success
     )
     return next(found, "")
+
+
+FINAL: Final = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+"""The states of Airflow in which a task has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A task of a run: its name, its state as Airflow names it, and when it began and ended."""
+
+    name: str
+    state: str
+    began_at: datetime | None
+    ended_at: datetime | None
+
+    def seconds(self, now: datetime) -> float | None:
+        if self.began_at is None:
+            return None
+        return ((self.ended_at or now) - self.began_at).total_seconds()
+
+
+def read_stages(view: View, dag_id: str, dag_run_id: str) -> list[Stage]:
+    """Return the tasks of a run in their order; none if Airflow does not show them."""
+    answer = _call(view, "GET", f"{_runs_of(dag_id, dag_run_id)}/taskInstances")
+    found = answer.json()["task_instances"] if answer.is_success else []
+    stages = [
+        Stage(
+            one["task_id"],
+            one["state"] or "",
+            *(
+                datetime.fromisoformat(at) if at else None
+                for at in (one["start_date"], one["end_date"])
+            ),
+        )
+        for one in found
+    ]
+    order = [*STAGES, REPORT]
+    return sorted(stages, key=lambda one: order.index(one.name) if one.name in order else 0)
 
 
 def _read_question(

@@ -15,11 +15,22 @@ from fastapi.responses import FileResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from mqdlq.errors import LedgerUnavailableError, MqDlqError
+from mqdlq.lake.filters import FilterError
 from mqdlq.ledger.reading.message_facts import MessageKeyError
-from mqdlq.reading.filters import FilterError
 from mqdlq.reading.page_paths import Paths
 from mqdlq.tools.acting import ActionError
-from mqdlq.web import acting, audit, causes, history, messages, overview, rules, runs
+from mqdlq.web import (
+    acting,
+    audit,
+    causes,
+    finding,
+    history,
+    inbox,
+    messages,
+    overview,
+    rules,
+    runs,
+)
 from mqdlq.web.rendering import (
     TYPES,
     FailedPageError,
@@ -33,7 +44,7 @@ from mqdlq.web.rendering import (
 from mqdlq.web.requests import ReadableHandlers, is_signed_in
 from mqdlq.web.serving import SecurityHeaders, Turns, is_same_origin
 
-ROOMS: Final = (overview, causes, messages, acting, runs, rules, history, audit)
+ROOMS: Final = (inbox, overview, causes, messages, finding, acting, runs, rules, history, audit)
 A_YEAR: Final = "private, max-age=31536000, immutable"
 
 

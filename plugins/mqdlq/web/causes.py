@@ -1,8 +1,8 @@
-"""Causes of dead letters on a queue: their list, one cause, and a drafted rule for it."""
+"""A cause of dead letters on a queue, and a drafted rule for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -12,12 +12,13 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
-from mqdlq.causes import Cause, Kind
+from mqdlq.causes import Cause
 from mqdlq.errors import LakeError
+from mqdlq.lake.filters import Period, Query, Text, longest, number
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.history import CauseHistory, CauseSighting, CausesOverTime, CauseState
 from mqdlq.ledger.reading.later_outcomes import SettledSince, SinceSnapshot
-from mqdlq.ledger.tables import Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import CauseNumbers, Run, Sighting, TakenSnapshot
 from mqdlq.model import QueueKind
 from mqdlq.reading.cause_profiles import (
     MORNING,
@@ -25,11 +26,9 @@ from mqdlq.reading.cause_profiles import (
     NO_RULE,
     CauseProfile,
     SnapshotProfile,
-    count_applications,
     end_of_night,
     profile_causes,
 )
-from mqdlq.reading.filters import PageNumber, Period, Reason, Text, choice, longest, number
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.run import WrittenRule, written_rules
 from mqdlq.rules import RulesError, RulesTable, Severity, check
@@ -40,7 +39,6 @@ from mqdlq.tools.rule_suggestions import draft_rule, parking_queue_of
 from mqdlq.web import rendering
 from mqdlq.web.requests import HandlerView
 from mqdlq.web.serving import PageRoute
-from mqdlq.words import moment
 
 router: Final = APIRouter(route_class=PageRoute)
 
@@ -144,30 +142,20 @@ _profile_of_minute: Final = lru_cache(maxsize=8)(_profile)
 
 # A cause on this queue.
 
-WIDTH: Final = 100.0
-TREND_RUNS: Final = 20
-"""How many runs a trend shows."""
-_SPOKEN: Final = 8
-
 
 class CauseRow(NamedTuple):
-    """A cause in the list; `share` is that of its messages in all of the queue.
+    """A cause on a queue; `share` is that of its messages in all of the queue.
 
-    `messages` are those in the newest snapshot, less the ones that departed since. `runs` are the
-    compared runs of the queue. `profile` describes the messages of the newest snapshot that the
-    page has read, which may be fewer.
+    `messages` are those in the newest snapshot, less the ones that departed since. `profile`
+    describes the messages of the newest snapshot that the page has read, which may be fewer.
+    `numbers` are those of the inbox, if it has the cause.
     """
 
     history: CauseHistory
     messages: int
     share: float
-    runs: CausesOverTime
     profile: CauseProfile
-
-    @property
-    def trend(self) -> tuple[list[rendering.Bar], str]:
-        """Bars, and the last numbers in words."""
-        return _trend(self.history, self.runs)
+    numbers: CauseNumbers | None = None
 
     @property
     def cause(self) -> Cause:
@@ -196,13 +184,15 @@ def read_rows(state: QueueState, ledger: Ledger) -> Iterator[CauseRow]:
     ]
     left = [max(one.messages - sum(profile.gone.values()), 0) for one, profile in found]
     total = sum(left)
+    booked = {row.key: row.numbers for row in ledger.inbox.of_queue(state.run) if row.is_whole}
     for (history, profile), messages in zip(found, left, strict=True):
         share = messages / total if total else 0.0
-        yield CauseRow(history, messages, share, over_time, profile)
+        numbers = booked.get((history.cause.reason, history.cause.cause_id))
+        yield CauseRow(history, messages, share, profile, numbers)
 
 
 def find_row(cause_id: str, state: QueueState, ledger: Ledger) -> CauseRow:
-    """Return the list's row of a cause; raise NotFoundError for an unknown one."""
+    """Return a cause that runs met on a queue; raise NotFoundError for an unknown one."""
     for row in read_rows(state, ledger):
         if row.cause.cause_id == cause_id:
             return row
@@ -227,120 +217,22 @@ def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator
             yield one
 
 
-def _trend(history: CauseHistory, over_time: CausesOverTime) -> tuple[list[rendering.Bar], str]:
-    met = {sighting.run_id: sighting.messages for sighting in history.sightings}
-    last_runs = list(over_time.runs.items())[-TREND_RUNS:]
-    numbers = [(met.get(run_id, 0), at) for run_id, at in last_runs]
-    titled = [(number, f"{number:,} at {moment(at)}") for number, at in numbers]
-    bars = rendering.draw_bars(titled, width=WIDTH, places=len(titled), least=1.5, zero=0.5)
-    last = [f"{number:,}" for number, _ in numbers[-_SPOKEN:]]
-    if not last:
-        return bars, "no runs"
-    runs = "the last run" if len(last) == 1 else f"the last {len(last)} runs, oldest first"
-    return bars, f"{runs}: {', '.join(last)}"
-
-
-# The list of causes: filtered, sorted, and paged.
-
-SORTS: Final = {"count": "most messages", "newest": "newest first", "oldest": "oldest first"}
-ONLY: Final = {"new": "new causes", "attention": "causes that need attention"}
-KINDS: Final = {kind.value: kind.words for kind in Kind if kind.value}
-ON_A_PAGE: Final = 25
-MOST_APPLICATIONS: Final = 10
-
-
-class CauseFilters(Period):
-    """The causes that runs met in a time, by names and reasons of their messages.
-
-    The names of a queue choose the first that fits.
-    """
-
-    queue_manager: Text = ""
-    queue: Text = ""
-    kind: Annotated[str, choice(KINDS)] = ""
-    reason: Reason = None
-    dest_q_name: Text = ""
-    dest_q_mgr_name: Text = ""
-    application: Text = ""
-    only: Annotated[str, choice(ONLY)] = ""
-    sort: Annotated[str, choice(SORTS)] = ""
-    page: PageNumber = 1
-
-    @property
-    def narrows(self) -> bool:
-        return not {"queue_manager", "queue", "sort"}.issuperset(self.parameters())
-
-    def has(self, row: CauseRow) -> bool:
-        cause, profile, history = row.cause, row.profile, row.history
-        # What is counted, or looked up, is so for a filter that asks for it only.
-        names = (cause.dest_q_name or "", *profile.destinations) if self.dest_q_name else ()
-        return (
-            (not self.kind or self.kind == cause.kind.value)
-            and self.reason in (None, cause.reason)
-            and _has(names, self.dest_q_name)
-            and _has((cause.dest_q_mgr_name,), self.dest_q_mgr_name)
-            and _has(profile.applications if self.application else (), self.application)
-            and not (self.since and history.last_seen < self.since)
-            and not (self.until and history.first_seen >= self.until)
-            and (self.only != "new" or history.state is CauseState.NEW)
-            and (self.only != "attention" or profile.needs_attention > 0)
-        )
-
-
-def _has(names: Iterable[str], pattern: str) -> bool:
-    return not pattern or any(fits(pattern, name) for name in names)
-
-
-def _ordered(rows: Iterable[CauseRow], sort: str) -> list[CauseRow]:
-    def place(row: CauseRow) -> tuple[float, str]:
-        if sort not in ("newest", "oldest"):
-            return -row.messages, row.cause.cause_id
-        first_seen = row.history.first_seen.timestamp()
-        return first_seen if sort == "oldest" else -first_seen, row.cause.cause_id
-
-    return sorted(rows, key=place)
-
-
-@router.get(Paths.causes)
-def causes(view: HandlerView) -> HTMLResponse:
-    filters = view.parse(CauseFilters)
-    try:
-        state = read_queue_state(filters.queue_manager, filters.queue, view)
-    except rendering.NoRunYetError:
-        return view.render("causes/none.html")
-    known = list(read_rows(state, view.ledger))
-    chosen = _ordered(filter(filters.has, known) if filters.narrows else known, filters.sort)
-    pages = rendering.pages_of(len(chosen), ON_A_PAGE)
-    page = min(filters.page, pages)
-    applications = count_applications(row.profile for row in chosen)
-    return view.render(
-        "causes/list.html",
-        filters=filters,
-        state=state,
-        rows=chosen[(page - 1) * ON_A_PAGE : page * ON_A_PAGE],
-        chosen=len(chosen),
-        known=len(known),
-        messages=sum(row.messages for row in chosen),
-        page=page,
-        pages=pages,
-        applications=applications.most_common(MOST_APPLICATIONS),
-        kinds=KINDS,
-        only=ONLY,
-        sorts=SORTS,
-        week_ago=f"{view.clock() - timedelta(days=6):%Y-%m-%d}",
-        spark=(WIDTH, rendering.HEIGHT),
-    )
-
-
 # One cause: its messages, its runs, its rules and its outcomes.
 
 TOP: Final = 5
 MOST_RUNS: Final = 50
 
 
+class QueueQuery(Query):
+    """The queue of a handler that the page is about, by names with wildcards; "" for the last."""
+
+    queue_manager: Text = ""
+    queue: Text = ""
+
+
 @router.get(Paths.cause)
 def cause(view: HandlerView, cause_id: str) -> HTMLResponse:
-    chosen = view.parse(CauseFilters)
+    chosen = view.parse(QueueQuery)
     state = read_queue_state(chosen.queue_manager, chosen.queue, view)
     row, now = find_row(cause_id, state, view.ledger), view.clock()
     profile = row.profile
@@ -363,7 +255,6 @@ def cause(view: HandlerView, cause_id: str) -> HTMLResponse:
         sightings=row.history.sightings[-MOST_RUNS:][::-1],
         now=now,
         expiries=_expiries(profile.expiries, now),
-        spark=(WIDTH, rendering.HEIGHT),
     )
 
 
@@ -391,15 +282,13 @@ PRINTED: Final = ".yaml, as printed"
 """The end of a rules source that is the table of a handler's own file."""
 
 
-class DraftRequest(Period):
+class DraftRequest(Period, QueueQuery):
     """The choices on the page; the time is that of the snapshots of the backtest.
 
     `rule` is the text of the added rules, `before` the ordinal of the rule after them (0 for the
     end of the table, None if the messages decide), `snapshots` how many snapshots are read at most.
     """
 
-    queue_manager: Text = ""
-    queue: Text = ""
     rule: Annotated[str, longest(MOST_CHARACTERS)] = ""
     before: Annotated[int | None, number(0)] = None
     snapshots: Annotated[int, number(1, MOST_SNAPSHOTS)] = SNAPSHOTS

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from statistics import median
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
@@ -14,18 +13,16 @@ from fastapi.responses import HTMLResponse
 
 from mqdlq.constants import reason_text
 from mqdlq.errors import LakeError
+from mqdlq.lake.filters import MessageFilter
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.database import Row
 from mqdlq.ledger.reading.history import Span
-from mqdlq.model import Action, Outcome, Trait
-from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import Search
 from mqdlq.reading.page_paths import Paths
 from mqdlq.tools.acting import Sources
 from mqdlq.web.rendering import InvalidRequestError
 from mqdlq.web.requests import HandlerView
 from mqdlq.web.serving import PageRoute
-from mqdlq.words import count, visible
+from mqdlq.words import visible
 
 MOST_BINS: Final = 62
 """How many points a chart has at most."""
@@ -94,14 +91,10 @@ class Bins:
 def read_charts(ledger: Ledger, span: Span, bins: Bins) -> list[Chart]:
     """Return the charts of a queue; the first has depths of all runs, dry runs included."""
     depths, accounts = ledger.histories.depths(span), ledger.histories.accounts(span)
-    outcomes = ledger.histories.outcomes(span)
     ages = (
         (one.at, (one.at - one.oldest_left).total_seconds() / 3600 if one.oldest_left else 0.0)
         for one in accounts
     )
-    medians = ((one.at, _minutes(one.resolution_median_s)) for one in accounts)
-    nineties = ((one.at, _minutes(one.resolution_p90_s)) for one in accounts)
-    expired = [one for one in outcomes if one.outcome is Outcome.EXPIRED and one.messages]
     return [
         Chart(
             "Depth",
@@ -129,26 +122,13 @@ def read_charts(ledger: Ledger, span: Span, bins: Bins) -> list[Chart]:
             [("hours", bins.join(ages, max))],
         ),
         Chart(
-            "Time to resolution",
-            "In minutes, from arrival to departure. The median of the runs' medians, and the"
-            " greatest of their ninetieth percentiles.",
-            "line",
-            bins.labels,
-            [("median", bins.join(medians, median)), ("90th percentile", bins.join(nineties, max))],
-        ),
-        Chart(
             "Losses by expiry",
             "Messages that expired on the queue before a run acted on them.",
             "bar",
             bins.labels,
-            [("expired", bins.join(((one.at, one.messages) for one in expired), sum))],
+            [("expired", bins.join(ledger.histories.expiries(span), sum))],
         ),
-        _success(outcomes),
     ]
-
-
-def _minutes(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds / 60
 
 
 def _arrivals(ledger: Ledger, span: Span, bins: Bins) -> list[tuple[str, Values]]:
@@ -164,27 +144,6 @@ def _arrivals(ledger: Ledger, span: Span, bins: Bins) -> list[tuple[str, Values]
         arrived[OTHERS] += arrived[name]
     shown = [*names[:SERIES], *([OTHERS] if names[SERIES:] else [])]
     return [(name, bins.join(arrived[name], sum)) for name in shown]
-
-
-def _success(outcomes: Sequence[Row]) -> Chart:
-    """Rate the retries of the last rules in the range; a rule has another number in other rules."""
-    digest = outcomes[-1].rules_digest if outcomes else ""
-    tried: dict[int, Counter[bool]] = defaultdict(Counter)
-    for point in outcomes:
-        traits = point.outcome.traits
-        is_retry = point.rules_digest == digest and point.action == Action.RETRY
-        if is_retry and traits & (Trait.SUCCEEDED | Trait.FAILED):
-            tried[point.rule][Trait.SUCCEEDED in traits] += point.messages
-    rules = sorted(tried)
-    return Chart(
-        "Retry success by rule",
-        "Of the messages that RETRY rules ended or gave up, the percentage that was delivered;"
-        " by the last rules of the range.",
-        "bar",
-        [f"rule {rule} ({count(tried[rule].total(), 'message')})" for rule in rules],
-        [("percent", [100 * tried[r][True] / tried[r].total() for r in rules])],
-        first_column="Rule",
-    )
 
 
 SHOWN: Final = 10
@@ -245,7 +204,7 @@ def history(
         raise InvalidRequestError(
             "MQDLQ-970", f"The range begins on {since} and ends on {until}; swap the two dates"
         )
-    queues = {f"{q.queue} @ {q.queue_manager}": q for q in ledger.overview.queues(handler)}
+    queues = {f"{q.queue} @ {q.queue_manager}": q for q in ledger.run_lists.queues(handler)}
     started = {name: one.last.started_at for name, one in queues.items() if one.last is not None}
     name = queue if queue in queues else max(started, key=started.__getitem__, default="")
     charts = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -16,6 +16,8 @@ from mqdlq.errors import LakeError, MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.headers.ccsid import UTF_16, following_ccsid, text_codec
 from mqdlq.lake.archive import file_in_lake, find_copy
+from mqdlq.lake.filters import PARAMETERS, PRESENCE_WORDS, FilterError, MessageFilter
+from mqdlq.lake.replacements import read_replacement
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger.archive import ArchivedCopy
 from mqdlq.ledger.reading.audit import AuditFilter
@@ -25,34 +27,35 @@ from mqdlq.ledger.reading.message_facts import (
     MessageKeyError,
     MessageState,
 )
-from mqdlq.ledger.tables import AuditEvent
-from mqdlq.model import AuditKind, Outcome
+from mqdlq.model import Outcome
 from mqdlq.reading import find
 from mqdlq.reading.explanations import RULES_APPLY_TO, ExplainedRule, explained_rules
-from mqdlq.reading.filters import PARAMETERS, PRESENCE_WORDS, FilterError, MessageFilter
+from mqdlq.reading.exports import FORMS
 from mqdlq.reading.message import shown_headers, timeline, trace_link, traceparent_of
-from mqdlq.reading.outcome_files import FORMS
 from mqdlq.reading.page_paths import Paths, dag_of
 from mqdlq.rules import RulesTable, explain, parse, with_nuls_as_blanks
 from mqdlq.stages.run_options import RunOptions, read_rules
 from mqdlq.stages.snapshot.capture import read_payload
 from mqdlq.tools.acting import Sources, Verb
-from mqdlq.web.rendering import ForbiddenError, NotFoundError, printable
+from mqdlq.tools.replacing import SHOWN_BYTES, difference, hex_dump, record_look
+from mqdlq.web.rendering import NotFoundError, printable
 from mqdlq.web.requests import (
     FleetView,
     HandlerDep,
     HandlerView,
     LedgerDep,
     body_connection,
+    connection_of,
+    may_reveal,
     payload_keys,
 )
-from mqdlq.web.serving import Download, PageRoute
+from mqdlq.web.serving import PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)
 
 # Search: one page of the messages that a filter selects, or the fault of the filter.
 
-OTHERS: Final = ("handler", "page")
+OTHERS: Final = ("handler", "page", "download")
 """Parameters of the page that are not part of the filter."""
 
 STATES: Final = {
@@ -65,14 +68,17 @@ _ALWAYS_OPEN: Final = ("text", "since", "until", "state")
 
 
 @router.get(Paths.search)
-def search_messages(view: FleetView) -> HTMLResponse:
+def search_messages(view: FleetView) -> Response:
     given = dict(view.given)
     handler = given.get("handler", "").strip()
     chosen, found, fault = MessageFilter(), None, None
     try:
         chosen = MessageFilter.parse(view.given, OTHERS)
         among, page = _among(handler, view.handlers), _page_number(given.get("page", ""))
-        found = find.Search(chosen, among, view.ledger, view.lake_root).page(page)
+        search = find.Search(chosen, among, view.ledger, view.lake_root)
+        if form := _form(given.get("download", "")):
+            return view.download(find.found_messages(search.messages()), form)
+        found = search.page(page)
     except FilterError as error:
         chosen, fault = MessageFilter(), error
     return view.render(
@@ -88,16 +94,9 @@ def search_messages(view: FleetView) -> HTMLResponse:
         handlers=sorted(view.handlers),
         states=STATES,
         may_act=handler in view.handlers and view.person.may_act(dag_of(handler)),
+        may_find=handler in view.handlers and view.person.may_reveal(connection_of(handler)),
         downloaded=find.DOWNLOADED,
     )
-
-
-@router.get(Paths.search_file)
-def search_file(view: FleetView, form: Literal["csv", "jsonl"]) -> Response:
-    chosen = MessageFilter.parse(view.given, OTHERS)
-    among = _among(dict(view.given).get("handler", "").strip(), view.handlers)
-    found = find.Search(chosen, among, view.ledger, view.lake_root).messages()
-    return Download(find.found_file(form, found), f"messages.{form}", FORMS[form].media_type)
 
 
 def _among(handler: str, handlers: Collection[str]) -> list[str]:
@@ -115,6 +114,13 @@ def _page_number(text: str) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) < 10):  # noqa: PLR2004
         raise FilterError("page", f"found {value[:20]!r}", "a number from 1")
     return int(value)
+
+
+def _form(text: str) -> str:
+    form = text.strip()
+    if form and form not in FORMS:
+        raise FilterError("download", f"found {form[:20]!r}", f"one of {', '.join(FORMS)}")
+    return form
 
 
 # One message: its fields, rules, history, related messages and possible actions.
@@ -315,9 +321,7 @@ def _directory(snapshot: KnownSnapshot, lake_root: str) -> str:
 
 # The captured body of one message, for people who may see it; every look is in the audit.
 
-SHOWN_BYTES: Final = 64 << 10
 _EBCDIC: Final = 500
-_LINE: Final = 16
 
 
 class BodyForm(StrEnum):
@@ -328,24 +332,19 @@ class BodyForm(StrEnum):
     EBCDIC = "ebcdic"
 
 
-@router.post(Paths.message_body)
+@router.post(Paths.message_body, dependencies=[Depends(may_reveal)])
 def message_body(
     view: HandlerView,
     message_key: KeyDep,
-    connection: Annotated[str | None, Depends(body_connection)],
     form: Annotated[BodyForm, Query(alias="as")] = BodyForm.TEXT,
+    replacement: str = "",
 ) -> HTMLResponse:
     """Show the captured body of a message to a person who may see it, and record the look.
 
-    If the look cannot be recorded, LedgerUnavailableError is raised and nothing is shown. Raises
-    NotFoundError if no body is captured, and `LakeError` if its key is missing.
+    With the digest of a replacement, it shows how that differs. If the look cannot be recorded,
+    LedgerUnavailableError is raised and nothing is shown. Raises NotFoundError if no body is
+    captured, and `LakeError` if its key or the replacement is missing.
     """
-    if not view.person.may_reveal(connection):
-        raise ForbiddenError(
-            "MQDLQ-942",
-            f"You may not see message bodies of {view.asked.dag_id}; ask for permission to read the"
-            " custom view 'mqdlq message bodies' and connections in Airflow",
-        )
     snapshot, row = read_message(message_key, view)
     directory = _directory(snapshot, view.lake_root)
     payload = read_payload(directory, row["browse_seq"], payload_keys(view.handler))
@@ -356,19 +355,15 @@ def message_body(
             " the handler's `payload` says so",
         )
     data = payload.data[:SHOWN_BYTES]
-    text, note = _readable(data, row, form)
-    view.ledger.audit.record(
-        AuditEvent(
-            at=view.clock(),
-            what=AuditKind.BODY_SHOWN,
-            who=view.person.name,
-            handler=snapshot.handler,
-            run_id=snapshot.run_id,
-            message_key=row["message_key"].hex(),
-            messages=1,
-            details=f"{len(data)} of {payload.length} bytes as {form}",
-        )
-    )
+    if replacement:
+        new = read_replacement(view.lake_root, view.handler, replacement)
+        lines, note = difference(payload.data, new, row)
+        text = printable("\n".join(lines))
+    else:
+        text, note = _readable(data, row, form)
+    shown = f"how {replacement} differs" if replacement else form
+    details = f"{len(data)} of {payload.length} bytes as {shown}"
+    record_look(view, view.person.name, snapshot, row, details)
     return view.render(
         "messages/body.html",
         text=text,
@@ -377,6 +372,7 @@ def message_body(
         stored=len(payload.data),
         length=payload.length,
         message_key=message_key,
+        replacement=replacement,
         limit=SHOWN_BYTES,
         body_forms=list(BodyForm),
     )
@@ -398,12 +394,3 @@ def _readable(data: bytes, row: Row, form: BodyForm) -> tuple[str, str]:
     if codec is None:
         return hex_dump(data), f"CCSID {ccsid} is not one that can be shown as text."
     return printable(codec.decode(data)), f"In CCSID {ccsid}."
-
-
-def hex_dump(data: bytes) -> str:
-    lines = []
-    for start in range(0, len(data), _LINE):
-        part = data[start : start + _LINE]
-        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)  # noqa: PLR2004
-        lines.append(f"{start:08x}  {part.hex(' ', -2):<39}  {letters}")
-    return "\n".join(lines)

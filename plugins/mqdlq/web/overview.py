@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
-from fastapi.responses import HTMLResponse
-from pydantic import Field
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, Response
 
-from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
 from mqdlq.handlers.operation import Event
+from mqdlq.lake.filters import PageNumber, Query, Text, choice
 from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
 from mqdlq.model import Outcome, Trait
 from mqdlq.reading import fleet
+from mqdlq.reading.exports import Export, FileForm, schema_of
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import read_report
 from mqdlq.reading.report.groups import MessageGroup
@@ -34,7 +34,37 @@ _FILES: Final = fleet.HandlerFiles()
 ROWS: Final = 50
 """How many rows a page of the overview has."""
 
-Text = Annotated[str, Field(max_length=100)]
+
+class OverviewQuery(Query):
+    """The handlers on their queues to list: `q` is a part of a name."""
+
+    q: Text = ""
+    state: Text = ""
+    queue_manager: Text = ""
+    group: Annotated[str, choice(["queue_manager"])] = ""
+    page: PageNumber = 1
+    download: FileForm = ""
+
+
+SCHEMA: Final = schema_of(
+    *("handler", "queue_manager", "queue", "state", "finding", "depth", "max_depth"),
+    *("attention", "oldest_at", "looked_at", "run_id", "started_at", "verdict"),
+)
+"""The columns of the overview as a file: a handler on a queue, and its last run."""
+
+
+def _record(row: fleet.FleetRow) -> dict[str, Any]:
+    state, finding = row.findings[0]
+    names = ("handler", "queue_manager", "queue", "depth", "max_depth", "attention")
+    return {name: getattr(row, name) for name in names} | {
+        "state": state,
+        "finding": finding,
+        "oldest_at": row.oldest,
+        "looked_at": row.checked_at,
+        "run_id": row.last.run_id if row.last else None,
+        "started_at": row.last.started_at if row.last else None,
+        "verdict": row.last.verdict if row.last else None,
+    }
 
 
 def choose(
@@ -75,26 +105,23 @@ def choose(
 
 
 @router.get(Paths.overview)
-def overview(
-    view: FleetView,
-    *,
-    q: Text = "",
-    state: Text = "",
-    queue_manager: Text = "",
-    group: Literal["", "queue_manager"] = "",
-    page: Annotated[int, Query(ge=1)] = 1,
-) -> HTMLResponse:
-    now = view.clock()
+def overview(view: FleetView) -> Response:
+    query, now = view.parse(OverviewQuery), view.clock()
     rows = fleet.read_fleet(view.ledger, _FILES.read(), view.person.readable_among, now)
-    chosen = fleet.FleetFilter(text=q.strip(), state=state, queue_manager=queue_manager)
+    chosen = fleet.FleetFilter(
+        text=query.q.strip(), state=query.state, queue_manager=query.queue_manager
+    )
+    if query.download:
+        listed = Export("overview", SCHEMA, map(_record, filter(chosen.has, rows)))
+        return view.download(listed, query.download)
     try:
         lost_work = find_lost_work(view.ledger, view.lake_root)
     except (OSError, LakeError):
         lost_work = None  # the lake cannot be read
     return view.render(
         "overview/overview.html",
-        fleet=choose(rows, chosen, page=page, is_grouped=bool(group)),
-        filters={"q": q, "state": state, "queue_manager": queue_manager, "group": group},
+        fleet=choose(rows, chosen, page=query.page, is_grouped=bool(query.group)),
+        filters=query,
         states=tuple(fleet.QueueState),
         in_airflow=view.handlers,
         lost_work=lost_work,
@@ -114,7 +141,7 @@ RUNS: Final = 10
 @router.get(Paths.handler)
 def home(view: HandlerView) -> HTMLResponse:
     files = _FILES.read(shown={view.handler})
-    runs = view.ledger.overview.last_runs(view.handler, RUNS)
+    runs = view.ledger.run_lists.last_runs(view.handler, RUNS)
     own = {run.run_id for run in runs}
     return view.render(
         "overview/handler.html",
@@ -127,7 +154,6 @@ def home(view: HandlerView) -> HTMLResponse:
         ],
         prune=view.ledger.prunes.last(view.handler),
         file=files.get(view.handler),
-        cause_id_of=_cause_id,
         now=view.clock(),
     )
 
@@ -180,11 +206,3 @@ def _troubles(row: fleet.FleetRow, sources: Sources) -> Sequence[MessageGroup] |
         since=sources.ledger.later.of_run(run.run_id) if row.later else SinceSnapshot(),
     )
     return (*report.unaccounted_groups, *report.attention_groups)
-
-
-def _cause_id(group: MessageGroup) -> str:
-    first = group.first
-    if first.cls is None or group.is_mixed:
-        return ""
-    names = (first.dest_q_name, first.dest_q_mgr_name)
-    return find_cause(first.cls, first.reason, *names).cause_id

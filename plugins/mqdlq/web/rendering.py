@@ -18,10 +18,10 @@ from jinja2 import Environment
 
 from mqdlq.errors import MqDlqError
 from mqdlq.model import Verdict
+from mqdlq.reading.exports import FORMS
 from mqdlq.reading.page_paths import MOUNT, Paths
 from mqdlq.reading.report.html_report import COMPONENTS, component_environment
 from mqdlq.rules.diagnostics import escaped
-from mqdlq.words import VERDICTS
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 
@@ -53,7 +53,8 @@ def environment() -> Environment:
     """Return the environment of all templates, with the components of the HTML report."""
     made = component_environment(TEMPLATES)
     made.globals["static"] = lambda paths, name: paths.static(name, {"v": version_of(name)})
-    made.filters["verdict"] = lambda recorded: VERDICTS[Verdict(recorded)]
+    made.globals["file_forms"] = {form: one.words for form, one in FORMS.items()}
+    made.filters["verdict"] = lambda recorded: Verdict(recorded).words
     return made
 
 

@@ -9,6 +9,7 @@ person may read, or on the set of handlers that the person may read. Airflow's o
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,18 +28,19 @@ from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
 from airflow.sdk.exceptions import AirflowNotFoundException
 from fastapi import Depends, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 
 from mqdlq import directories
 from mqdlq.airflow.hooks import connections
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
+from mqdlq.lake.filters import Query
 from mqdlq.ledger import Ledger, open_impatiently
-from mqdlq.reading.filters import Query
+from mqdlq.reading.exports import FORMS, Export
 from mqdlq.reading.page_paths import Paths, dag_of, handler_of
 from mqdlq.tools.acting import Sources
 from mqdlq.web.rendering import ForbiddenError, NotFoundError, paths_of, render
-from mqdlq.web.serving import runs_in_own_thread
+from mqdlq.web.serving import Download, runs_in_own_thread
 
 BODIES: Final = "mqdlq message bodies"
 """The resource that an auth manager can grant to people who may see message bodies."""
@@ -55,6 +57,12 @@ class Person:
     def names(self) -> tuple[str, str]:
         """Both names that Airflow keeps of a person who answers a question."""
         return self.user.get_name(), self.user.get_id()
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles of the person, as far as the auth manager's users have any."""
+        found = getattr(self.user, "roles", None) or [getattr(self.user, "role", None)]
+        return [str(getattr(one, "name", one)) for one in found if one]
 
     def may_read(self, dag_id: str) -> bool:
         return self._may("GET", dag_id)
@@ -213,6 +221,7 @@ LedgerDep = Annotated[Ledger, Depends(ledger)]
 LakeRoot = Annotated[str, Depends(lake_root)]
 ClockDep = Annotated[Clock, Depends(wall_clock)]
 Q = TypeVar("Q", bound=Query)
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +262,11 @@ class View(Sources):
     def render(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         return render(self.request, template, status, **values)
 
+    def download(self, listed: Export, form: str) -> Response:
+        """Return all that a list has as a file; `form` is one of `FORMS`."""
+        name = f"{_UNFIT.sub('-', listed.name)}.{form}"
+        return Download(listed.parts(form), name, FORMS[form].media_type)
+
 
 def of_handler(
     request: Request, handler: HandlerDep, ledger: LedgerDep, lake_root: LakeRoot, clock: ClockDep
@@ -289,8 +303,26 @@ def body_connection(handler: HandlerDep) -> str | None:
 
     None if the api-server does not have the handler's file: then all connections must be readable.
     """
-    found = _configuration(handler.name)
+    return connection_of(handler.name)
+
+
+def connection_of(handler: str) -> str | None:
+    found = _configuration(handler)
     return found.connection if found is not None else None
+
+
+def may_reveal(
+    handler: HandlerDep,
+    person: PersonDep,
+    connection: Annotated[str | None, Depends(body_connection)],
+) -> None:
+    """Raise ForbiddenError unless the person may see bodies of the handler in the path."""
+    if not person.may_reveal(connection):
+        raise ForbiddenError(
+            "MQDLQ-942",
+            f"You may not see message bodies of {handler.dag_id}; ask for permission to read the"
+            " custom view 'mqdlq message bodies' and connections in Airflow",
+        )
 
 
 def payload_keys(handler: str) -> dict[str, bytes]:

@@ -1,28 +1,33 @@
-"""Runs of a handler: their list, one run, its outcomes as files, and its report."""
+"""Runs of a handler: their list, one run, and its report; lists also as files."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from itertools import groupby
 from threading import Lock
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter
-from fastapi.responses import HTMLResponse
+import pyarrow as pa
+from fastapi import APIRouter, Depends
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from mqdlq.airflow.run_ids import possible_dag_run_ids
+from mqdlq.errors import ExecutionError
 from mqdlq.failures import Failure
+from mqdlq.lake import filters
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, RunFacts, RunFilter
 from mqdlq.ledger.tables import Approval, Restoration, Run
 from mqdlq.model import Outcome, RestorationState, Verdict
-from mqdlq.reading import filters
-from mqdlq.reading.outcome_files import FORMS, outcome_file
+from mqdlq.reading.exports import Export, FileForm, schema_of
+from mqdlq.reading.outcome_files import outcomes_of
 from mqdlq.reading.page_paths import Paths
+from mqdlq.reading.progress import read_progress
 from mqdlq.reading.report.building import Report, RunReading, summarize_run
 from mqdlq.reading.report.files import failures_behind, read_ended_report, written_stages
 from mqdlq.reading.report.html_report import (
@@ -34,19 +39,20 @@ from mqdlq.reading.report.html_report import (
 )
 from mqdlq.reading.run import PlanMatrix, plan_matrix, read_sources
 from mqdlq.reading.run_messages import Message, MessageList
+from mqdlq.stages.stopping import ask_to_stop
 from mqdlq.tools.acting import Sources
-from mqdlq.web.acting import find_dag_run, open_question
+from mqdlq.web.acting import FINAL, PostedForm, find_dag_run, open_question, read_stages
 from mqdlq.web.rendering import NotFoundError, pages_of
-from mqdlq.web.requests import HandlerView, View
-from mqdlq.web.serving import Download, PageRoute
-from mqdlq.words import VERDICTS, count, moment, plan_in_words, span
+from mqdlq.web.requests import HandlerView, View, acting_handler
+from mqdlq.web.serving import PageRoute
+from mqdlq.words import count, moment, plan_in_words, span
 
 router: Final = APIRouter(route_class=PageRoute)
 
 # The list of a handler's runs.
 
 STATES: Final = {
-    **{verdict.value: words for verdict, words in VERDICTS.items()},
+    **{verdict.value: verdict.words for verdict in Verdict},
     NO_REPORT: "No report",
     EntryKind.REFUSED.value: "Refused",
     EntryKind.RESTORATION.value: "Restoration",
@@ -64,24 +70,48 @@ class RunListQuery(filters.Period):
     type: filters.Text = ""
     started_by: filters.Text = ""
     page: filters.PageNumber = 1
+    download: FileForm = ""
+
+
+SCHEMA: Final = schema_of(
+    *("run_id", "kind", "started_at", "ended_at", "state", "sentence", "run_type", "dry_run"),
+    *("started_by", "why", "queue_manager", "queue", "messages", "without_outcome", *Outcome),
+    **dict.fromkeys(Outcome, pa.int64()),
+)
+"""The columns of the runs as a file: the outcomes of a run have a column each."""
 
 
 @router.get(Paths.runs)
-def runs(view: HandlerView) -> HTMLResponse:
+def runs(view: HandlerView) -> Response:
     query = view.parse(RunListQuery)
     chosen = RunFilter(query.since, query.until, query.state, query.type, query.started_by)
     lists = view.ledger.run_lists
     found = lists.count(view.handler, chosen)
+    pages = pages_of(found, RUNS_TO_A_PAGE)
+    if query.download:
+        rows = (row for page in range(1, pages + 1) for row in list_runs(view, chosen, page))
+        listed = Export(f"runs-{view.handler}", SCHEMA, map(_record, rows))
+        return view.download(listed, query.download)
     return view.render(
         "runs/list.html",
         query=query,
         rows=list_runs(view, chosen, query.page),
         found=found,
-        pages=pages_of(found, RUNS_TO_A_PAGE),
+        pages=pages,
         types=lists.run_types(view.handler),
         states=STATES,
         segments=segments,
     )
+
+
+def _record(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("run_id", "kind", "started_at", "run_type", "dry_run", "started_by")
+    entry: RunFacts = row["entry"]
+    own = {name: getattr(entry, name) for name in (*names, "queue_manager", "queue", "messages")}
+    ended_at = entry.ended_at if entry.kind is EntryKind.RUN else None
+    found = {name: row[name] for name in ("state", "sentence", "without_outcome")}
+    outcomes = {outcome: row["outcomes"].get(outcome, 0) for outcome in Outcome}
+    return own | found | outcomes | {"ended_at": ended_at, "why": entry.asked_why}
 
 
 def list_runs(sources: Sources, chosen: RunFilter, page: int) -> list[dict[str, Any]]:
@@ -163,6 +193,7 @@ class MessageQuery(filters.RunMessageFilter):
     """The messages of a run to list, and the page of the list."""
 
     page: filters.PageNumber = 1
+    download: FileForm = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +239,7 @@ class RunPage:
             return "Waits for approval", "attention"
         if self.is_open and self.leased_until is not None:
             return "In progress", Verdict.UNFINISHED.value
-        return VERDICTS[self.summary.verdict], self.summary.verdict.value
+        return self.summary.verdict.words, self.summary.verdict.value
 
     @property
     def headline(self) -> str:
@@ -226,7 +257,7 @@ class RunPage:
         run = self.run
         kind = "backfill of stored snapshots" if run.run_type == "backfill" else ""
         acts = "dry run: nothing is moved" if run.dry_run else "acts on messages"
-        named = f"only {len(run.message_keys):,} named messages" if run.message_keys else ""
+        named = f"only {self.summary.sources.meant}" if run.is_for_some else ""
         given = "an action given by hand, not the rules table" if run.has_given_action else ""
         return "; ".join(filter(None, (kind, acts, named, given)))
 
@@ -249,13 +280,9 @@ class RunPage:
             return None
         return self.passes[-1] + timedelta(seconds=self.run.retry_interval_s + 1)
 
-    @property
-    def limit_at(self) -> datetime:
-        return self.run.started_at + timedelta(seconds=self.run.max_run_time_s)
-
 
 @router.get(Paths.run)
-def run(view: HandlerView, run_id: str) -> HTMLResponse:
+def run(view: HandlerView, run_id: str) -> Response:
     """Show one run, and the messages of it that the filter chooses, or a restoration."""
     query = view.parse(MessageQuery)
     ledger, lists = view.ledger, view.ledger.run_lists
@@ -266,8 +293,13 @@ def run(view: HandlerView, run_id: str) -> HTMLResponse:
         return view.render("runs/pruned.html", entry=entry, pruned=pruned, totals=totals)
     found = ledger.runs.get(run_id)
     if found is not None and found.handler == view.handler:
-        page = RunPage.read(found, view)
-        return _show_recorded(view, page, query)
+        if query.download:
+            of_run = read_sources(run_id, view.ledger, view.lake_root)
+            messages = MessageList(of_run, view.ledger)
+            chosen, _ = messages.select(query)
+            named = outcomes_of(run_id, run_id, messages, chosen)
+            return view.download(named, query.download)
+        return _show_recorded(view, RunPage.read(found, view), query)
     if found is None and lists.refused_handler(run_id) == view.handler:
         among = possible_dag_run_ids(view.handler, run_id)
         return view.render(
@@ -287,6 +319,49 @@ def _no_such_run(handler: str, run_id: str) -> NotFoundError:
         "MQDLQ-968",
         f"The handler {handler} has no run {run_id!r}; choose one from the list of its runs",
     )
+
+
+@router.get(Paths.run_progress)
+def run_progress(view: HandlerView, run_id: str, at: str = "") -> HTMLResponse:
+    """Show how far a run is, as the part of its page that asks again while it is in progress.
+
+    A page that shows the run `at` an earlier point asks no more, and is loaded again as a whole.
+    """
+    run = _own_run(view, run_id)
+    given = _read_progress(view, run)
+    given["is_stale"] = at != given["progress"].at
+    return view.render("runs/progress.html", run=run, **given)
+
+
+def _read_progress(view: View, run: Run) -> dict[str, Any]:
+    now = view.clock()
+    progress = read_progress(run, view.ledger, now)
+    stages = read_stages(view, view.asked.dag_id, run.dag_run_id)
+    is_expected = bool(progress.holdings) or now <= run.limit_at
+    may_go_on = any(one.state not in FINAL for one in stages) if stages else is_expected
+    return {
+        "progress": progress,
+        "stages": stages,
+        "now": now,
+        "is_live": may_go_on and not progress.has_ended,
+        "is_stale": False,
+    }
+
+
+@router.post(Paths.stop, dependencies=[Depends(acting_handler)])
+def stop_run(view: HandlerView, run_id: str, pairs: PostedForm) -> Response:
+    """Ask a run to stop after its unit of work; one that has ended shows its result."""
+    run, why = _own_run(view, run_id), dict(pairs).get("why", "").strip()[:1000]
+    with suppress(ExecutionError):
+        ask_to_stop(run, view.ledger, view.person.name, why, view.clock())
+    return RedirectResponse(view.paths.run(view.handler, run_id), HTTPStatus.SEE_OTHER)
+
+
+def _own_run(view: View, run_id: str) -> Run:
+    found = view.ledger.runs.get(run_id)
+    if found is None or found.handler != view.handler:
+        raise _no_such_run(view.handler, run_id)
+    return found
 
 
 def _show_recorded(view: View, page: RunPage, query: MessageQuery) -> HTMLResponse:
@@ -319,7 +394,7 @@ def _show_recorded(view: View, page: RunPage, query: MessageQuery) -> HTMLRespon
         pages=pages_of(found, MESSAGES_TO_A_PAGE),
         troubles=troubles,
         outcomes=OUTCOMES,
-        forms=FORMS,
+        **({} if summary.is_reported else _read_progress(view, run)),
     )
 
 
@@ -350,26 +425,6 @@ def _show_restoration(view: View, restoration: Restoration) -> HTMLResponse:
             if last is None or at >= last
         ],
     )
-
-
-# The outcomes of a run as a file.
-
-_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
-
-
-@router.get(Paths.run_outcomes)
-def run_outcomes(
-    view: HandlerView, run_id: str, form: Literal["csv", "jsonl", "parquet"]
-) -> Download:
-    query = view.parse(MessageQuery)
-    found = view.ledger.runs.get(run_id)
-    if found is None or found.handler != view.handler:
-        raise _no_such_run(view.handler, run_id)
-    of_run = read_sources(run_id, view.ledger, view.lake_root)
-    messages = MessageList(of_run, view.ledger)
-    chosen, _ = messages.select(query)
-    parts = outcome_file(form, run_id, messages, chosen)
-    return Download(parts, f"{_UNFIT.sub('-', run_id)}.{form}", FORMS[form].media_type)
 
 
 # The HTML report of a run, rendered again from ledger and lake.

@@ -44,6 +44,19 @@ ours = [type(plugin.source).__name__ for plugin in plugins if plugin.name == "mq
 print(json.dumps([ours, errors, here]))
 """
 
+START = """
+import json, sys
+from airflow.jobs.job import Job
+from airflow.sdk.execution_time.task_runner import TaskRunnerMarker
+from airflow.sdk.listener import get_listener_manager
+
+names = {"mqdlq.airflow.dags", "mqdlq.airflow.operators.submit"}
+get_listener_manager().hook.on_starting(component=TaskRunnerMarker())
+of_task = names & set(sys.modules)
+Job()
+print(json.dumps([sorted(of_task), sorted(names & set(sys.modules)), "pyarrow" in sys.modules]))
+"""
+
 
 def in_a_fresh_process(
     script: str, argument: Path, *options: str, **environment: str
@@ -57,6 +70,16 @@ def in_a_fresh_process(
     )
     answer: list[object] = json.loads(done.stdout.splitlines()[-1])
     return answer
+
+
+def test_a_service_imports_what_its_forked_processes_need_and_a_task_only_its_own(
+    tmp_path: Path,
+) -> None:
+    of_task, of_service, has_arrow = in_a_fresh_process(START, tmp_path)
+
+    assert of_task == []
+    assert of_service == ["mqdlq.airflow.dags", "mqdlq.airflow.operators.submit"]
+    assert has_arrow is False  # its threads would not survive a fork
 
 
 def handler(directory: Path, name: str, keys: str) -> None:
@@ -119,6 +142,8 @@ def test_every_parameter_has_a_type_a_description_and_a_valid_default(dag: DAG) 
         "input_q_mgr": None,
         "rules": None,
         "message_keys": [],
+        "where": None,
+        "as_of": None,
         "action": None,
         "repair": None,
         "full_snapshot": False,

@@ -51,8 +51,9 @@ def test_valid_parameters_have_no_fault(conf: dict[str, object]) -> None:
         (
             {"dryrun": True},
             (
-                "parameter dryrun: not known; known are action, apply, dry_run, follows,"
-                " full_snapshot, input_q, input_q_mgr, message_keys, repair, rules, wait, why"
+                "parameter dryrun: not known; known are action, apply, as_of, dry_run, follows,"
+                " full_snapshot, input_q, input_q_mgr, message_keys, repair, rules, wait, where,"
+                " why"
             ),
         ),
     ],

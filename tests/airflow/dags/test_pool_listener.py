@@ -27,6 +27,6 @@ def test_a_pool_that_cannot_be_made_never_stops_the_scheduler(
     caplog: pytest.LogCaptureFixture, dag_id: str, told: list[str]
 ) -> None:
     with caplog.at_level(logging.INFO, logger="mqdlq"):
-        on_dag_run_running(begins(dag_id), "started")
+        on_dag_run_running(begins(dag_id))
 
     assert caplog.messages == told

@@ -261,7 +261,7 @@ KEY = "0" * 64
         (
             {"action": "ACTION(RETRY)"},
             (
-                "action needs message_keys, because it applies to named messages only; name"
+                "action needs message_keys or where, because it applies to some messages only; name"
                 " the messages [MQDLQ-118]"
             ),
         ),

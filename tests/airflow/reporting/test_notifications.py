@@ -8,6 +8,7 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -123,6 +124,24 @@ def webhook(server: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
         "extra": {"endpoint": "hooks/mq"},
     }
     monkeypatch.setenv("AIRFLOW_CONN_HOOK", json.dumps(connection))
+
+
+@pytest.mark.parametrize(
+    ("event", "path"),
+    [(Event.NEW_CAUSE, "?handler=demo"), (Event.APPROVAL, "dags/mq_dlq_demo/runs/demo-1")],
+)
+def test_the_text_of_an_alert_ends_with_the_address_where_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, event: Event, path: str
+) -> None:
+    address = "https://airflow.example.com"
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", f"{address}/")
+    server = Receiver()
+    webhook(server, monkeypatch)
+    called = handler({"notifier": WEBHOOK, "arguments": {"conn_id": "hook"}})
+    with serving(server):
+        notify(called, [replace(ALERT, event=event)], {}, "demo-1")
+
+    assert server.got[0][2]["text"].splitlines()[-1] == f"{address}/mqdlq/{path}"
 
 
 def test_a_webhook_gets_the_title_and_text_of_an_alert(monkeypatch: pytest.MonkeyPatch) -> None:

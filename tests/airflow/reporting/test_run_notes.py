@@ -86,7 +86,7 @@ def mark_of(run: DagRun, session: Session) -> str | None:
 def test_a_run_that_ends_gets_the_note_of_its_report(session: Session, ends: Any) -> None:
     run = ended_run(session)
 
-    ends(run, "")
+    ends(run)
     session.commit()
 
     assert run.note == LINE
@@ -97,7 +97,7 @@ def test_a_run_that_ends_gets_the_note_of_its_report(session: Session, ends: Any
 def test_only_a_run_that_needs_attention_marks_its_task(session: Session) -> None:
     run = ended_run(session, {"note": "Everything is handled.", "attention": ""})
 
-    on_dag_run_success(run, "")
+    on_dag_run_success(run)
     session.commit()
 
     assert run.note == "mqdlq: Everything is handled."
@@ -106,13 +106,13 @@ def test_only_a_run_that_needs_attention_marks_its_task(session: Session) -> Non
 
 def test_a_run_that_ends_again_replaces_its_own_line(session: Session) -> None:
     run = ended_run(session)
-    on_dag_run_success(run, "")
+    on_dag_run_success(run)
     session.commit()
     (xcom,) = session.query(XComModel)
     xcom.value = json.dumps({"note": "Everything is handled.", "attention": ""})
     session.commit()
 
-    on_dag_run_success(run, "")
+    on_dag_run_success(run)
     session.commit()
 
     assert run.note == "mqdlq: Everything is handled."
@@ -122,14 +122,14 @@ def test_a_run_that_ends_again_replaces_its_own_line(session: Session) -> None:
 def test_the_text_of_a_person_stays(session: Session) -> None:
     run = ended_run(session)
     run.note = ("CHG-17: the queue is open again\nask Bob", "alice")
-    on_dag_run_success(run, "")
+    on_dag_run_success(run)
     session.commit()
     run.dag_run_note.content += "\n\nDone, Bob"
     (xcom,) = session.query(XComModel)
     xcom.value = json.dumps({"note": "Everything is handled.", "attention": ""})
     session.commit()
 
-    on_dag_run_success(run, "")
+    on_dag_run_success(run)
     session.commit()
 
     assert run.note == (
@@ -142,7 +142,7 @@ def test_a_note_without_room_stays_as_it_is(session: Session) -> None:
     run = ended_run(session)
     run.note = ("x" * (MOST - 10), "alice")
 
-    on_dag_run_success(run, "")
+    on_dag_run_success(run)
 
     assert run.note == "x" * (MOST - 10)
 
@@ -156,10 +156,10 @@ def test_a_failed_run_without_a_report_gets_the_words_of_its_failed_tasks(
     session.execute(TaskInstance.__table__.update().values(task_id="restore_demo", state="failed"))
     session.commit()
 
-    on_dag_run_failed(run, "")
+    on_dag_run_failed(run)
     noted = run.note
     session.execute(XComModel.__table__.delete())
-    on_dag_run_failed(run, "")
+    on_dag_run_failed(run)
 
     assert noted == "mqdlq: Failed. Why: `it broke`"
     assert run.note == (
@@ -173,7 +173,7 @@ def test_a_failed_run_without_a_report_gets_the_words_of_its_failed_tasks(
 def test_a_run_without_a_report_gets_no_note(session: Session, words: Any) -> None:
     run = ended_run(session, words)
 
-    on_dag_run_failed(run, "")
+    on_dag_run_failed(run)
 
     assert run.note is None
 
@@ -181,7 +181,7 @@ def test_a_run_without_a_report_gets_no_note(session: Session, words: Any) -> No
 def test_the_runs_of_other_dags_get_no_note(session: Session) -> None:
     run = ended_run(session, dag_id="another")
 
-    on_dag_run_success(run, "")
+    on_dag_run_success(run)
 
     assert run.note is None
 
@@ -191,7 +191,7 @@ def test_the_listener_reads_a_handful_of_rows_by_their_keys(session: Session) ->
     statements: list[str] = []
     event.listen(session.get_bind(), "before_cursor_execute", lambda *a: statements.append(a[2]))
 
-    on_dag_run_success(run, "")
+    on_dag_run_success(run)
 
     reads = [statement for statement in statements if statement.startswith("SELECT")]
     assert len(reads) <= 5
@@ -205,7 +205,7 @@ def test_an_error_never_stops_the_scheduler(
     XComModel.__table__.drop(session.get_bind())
 
     with caplog.at_level(logging.INFO, logger="mqdlq"):
-        on_dag_run_success(run, "")
+        on_dag_run_success(run)
 
     assert caplog.messages == [
         "the note of run manual__1 of mq_dlq_demo could not be written [MQDLQ-966]"
@@ -213,4 +213,4 @@ def test_an_error_never_stops_the_scheduler(
 
 
 def test_a_run_outside_a_session_is_left_alone() -> None:
-    on_dag_run_success(DagRun(dag_id="mq_dlq_demo", run_id="r", run_type=DagRunType.MANUAL), "")
+    on_dag_run_success(DagRun(dag_id="mq_dlq_demo", run_id="r", run_type=DagRunType.MANUAL))

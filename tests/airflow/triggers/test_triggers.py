@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -19,15 +19,19 @@ from airflow.triggers.base import BaseTrigger
 
 import embedded_mq
 from mqdlq.airflow.hooks.ibmmq import forget_settings
+from mqdlq.airflow.operators.base import utc_now
 from mqdlq.airflow.triggers import waiting
 from mqdlq.airflow.triggers.waiting import RULES_CHANGED, AnswerTrigger, DepthTrigger, RetryTrigger
 from mqdlq.errors import QueueManagerError
+from mqdlq.ledger import open_ledger
 from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.rules import parse
 from mqdlq.stages import sense
 from mqdlq.stages.sense import RulesWatch, WaitForQueueManager
+from mqdlq.stages.stopping import ask_to_stop
+from tests.support.run_records import run_record
 
 PAST = datetime(2026, 11, 21, tzinfo=UTC)
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
@@ -97,6 +101,27 @@ def test_a_trigger_survives_serialize(trigger: BaseTrigger) -> None:
 
 def test_the_retry_trigger_returns_the_state_it_was_given() -> None:
     assert fire(RetryTrigger(PAST, STATE)) == STATE
+
+
+def test_the_retry_trigger_fires_early_if_its_run_is_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    monkeypatch.setenv("MQDLQ_LEDGER_URL", url)
+    monkeypatch.setattr(waiting, "STOP_LOOK_S", 1.0)
+    with open_ledger(url) as ledger:
+        ask_to_stop(run_record(), ledger, "alice", "", PAST)
+
+    assert fire(RetryTrigger(FUTURE, STATE, "demo-1")) == STATE
+
+
+def test_the_retry_trigger_fires_at_its_moment_if_the_ledger_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQDLQ_LEDGER_URL", f"sqlite:///{tmp_path}")
+    soon = utc_now() + timedelta(milliseconds=50)
+
+    assert fire(RetryTrigger(soon, STATE, "demo-1")) == STATE
 
 
 def put(

@@ -47,7 +47,7 @@ def test_a_long_wait_for_the_next_pass_is_deferred() -> None:
         waits(moment)
 
     state = {"pending": 2, "next_pass_at": moment.isoformat()}
-    assert deferred.value.trigger.serialize() == RetryTrigger(moment, state).serialize()
+    assert deferred.value.trigger.serialize() == RetryTrigger(moment, state, "demo-1").serialize()
     assert deferred.value.method_name == "resume"
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -39,14 +39,25 @@ def _visits(airflow: AirflowApp) -> list[Visit]:
 
 
 @pytest.fixture(name="own_world")
-def _own_world(tmp_path: Path) -> Iterator[World]:
-    """Yield another demo world, which the page shows in place of the common one."""
+def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Yield another demo world, which the page shows in place of the common one.
+
+    It takes seconds to make, and names its own directory, so that a copy is put there each time.
+    """
+    place, as_made = (tmp_path_factory.getbasetemp() / name for name in ("own", "own-as-made"))
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MQDLQ_HOME", "MQDLQ_RULES_DIR", "AIRFLOW_CONN_MQ"):
             patch.setenv(name, "")
-        world = make_demo_world(tmp_path)
+        if not as_made.exists():
+            with make_demo_world(place).ledger:
+                pass
+            place.rename(as_made)
+        shutil.copytree(as_made, place)
+        world = make_demo_world(place)
         overrides = application().dependency_overrides
         overrides[requests.ledger] = lambda: world.ledger
         overrides[requests.lake_root] = lambda: world.lake_root
-        yield world
+        with world.ledger:
+            yield world
         del overrides[requests.ledger], overrides[requests.lake_root]
+        shutil.rmtree(place)

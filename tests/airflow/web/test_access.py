@@ -74,7 +74,7 @@ def test_a_person_who_may_not_use_airflows_website_sees_no_page(
 def test_everyone_who_is_signed_in_sees_the_handlers_that_they_may_read(
     airflow: AirflowApp, role: str
 ) -> None:
-    text = airflow.client(role).get("/mqdlq/").text
+    text = airflow.client(role).get("/mqdlq/fleet").text
 
     assert "/mqdlq/dags/mq_dlq_demo" in text
     assert ("mq_dlq_secret" in text) is (role == "admin")

@@ -22,9 +22,7 @@ TITLES = (
     "Arrivals by reason",
     "Dead letters by application",
     "Age of the oldest message",
-    "Time to resolution",
     "Losses by expiry",
-    "Retry success by rule",
 )
 
 
@@ -41,7 +39,7 @@ def charts_of(ledger: Ledger) -> dict[str, Chart]:
     return {chart.title: chart for chart in read_charts(ledger, span, bins)}
 
 
-def test_a_history_has_seven_charts(airflow: AirflowApp) -> None:
+def test_a_history_has_five_charts(airflow: AirflowApp) -> None:
     page = airflow.client("viewer").get("/mqdlq/dags/mq_dlq_demo/history").text
 
     assert all(title in words_of(page) for title in TITLES)
@@ -100,13 +98,3 @@ def test_values_are_joined_by_period_and_missing_where_no_run_was(ledger: Ledger
         ("2026-11-21 12:00", [4.0]),
         ("2026-11-21 14:00", [2.0]),
     ]
-    assert charts["Time to resolution"].rows[0] == ("2026-11-21 12:00", [1.0, 2.0])
-
-
-def test_the_success_of_retries_is_that_of_the_last_rules(ledger: Ledger) -> None:
-    old = {"rules_digest": "1" * 64}
-    RecordedRun(name="old", at=NOON, outcomes={Outcome.EXHAUSTED: 5}, run=old).record(ledger)
-    outcomes = {Outcome.DELIVERED: 3, Outcome.EXHAUSTED: 1, Outcome.LEFT_BY_RULE: 1}
-    RecordedRun(name="new", at=NOON + timedelta(hours=1), outcomes=outcomes).record(ledger)
-
-    assert charts_of(ledger)["Retry success by rule"].rows == [("rule 1 (4 messages)", [75.0])]

@@ -26,7 +26,7 @@ def rows_of(page: str) -> dict[str, str]:
 
 
 def test_the_overview_lists_each_handler_with_its_state(airflow: AirflowApp) -> None:
-    answer = airflow.client("viewer").get("/mqdlq/")
+    answer = airflow.client("viewer").get("/mqdlq/fleet")
 
     assert answer.status_code == 200
     rows = rows_of(answer.text)
@@ -36,15 +36,15 @@ def test_the_overview_lists_each_handler_with_its_state(airflow: AirflowApp) -> 
     assert "Empty, last checked" in rows["quiet"]
     assert "Never ran" in rows["never"]
     assert f"/runs/{WAITING}#approval" in answer.text
-    assert 'href="/mqdlq/?state=approval"' in answer.text
+    assert 'href="/mqdlq/fleet?state=approval"' in answer.text
 
 
 def test_the_overview_says_that_the_ledger_is_older_than_the_lake(airflow: AirflowApp) -> None:
-    assert "older than the lake" not in airflow.client("viewer").get("/mqdlq/").text
+    assert "older than the lake" not in airflow.client("viewer").get("/mqdlq/fleet").text
     lost = RecordedWork(WorkNumber(99, 1, "lost"), "secret-run", NOON)
     record_work(directories.lake(), lost)
     try:
-        words = words_of(airflow.client("viewer").get("/mqdlq/").text)
+        words = words_of(airflow.client("viewer").get("/mqdlq/fleet").text)
     finally:
         storage.remove_directory(f"{directories.lake()}/ledger")
 
@@ -57,24 +57,24 @@ def test_the_overview_says_that_the_ledger_is_older_than_the_lake(airflow: Airfl
 
 
 def test_a_handler_that_the_person_may_not_read_is_nowhere(airflow: AirflowApp) -> None:
-    assert "secret" not in airflow.client("viewer").get("/mqdlq/").text
-    assert "secret" in rows_of(airflow.client("admin").get("/mqdlq/").text)
+    assert "secret" not in airflow.client("viewer").get("/mqdlq/fleet").text
+    assert "secret" in rows_of(airflow.client("admin").get("/mqdlq/fleet").text)
 
 
 def test_the_overview_is_filtered_and_grouped_by_its_address(airflow: AirflowApp) -> None:
     client = airflow.client("viewer")
 
-    assert list(rows_of(client.get("/mqdlq/?q=PAY").text)) == ["payments"]
-    assert list(rows_of(client.get("/mqdlq/?state=never_ran").text)) == ["never"]
-    grouped = client.get("/mqdlq/?group=queue_manager").text
+    assert list(rows_of(client.get("/mqdlq/fleet?q=PAY").text)) == ["payments"]
+    assert list(rows_of(client.get("/mqdlq/fleet?state=never_ran").text)) == ["never"]
+    grouped = client.get("/mqdlq/fleet?group=queue_manager").text
     assert re.findall(r"<h2>(\w[\w ]*)", grouped) == ["QM1", "No queue manager known"]
-    assert "No handler fits this filter" in client.get("/mqdlq/?q=nothing").text
-    assert next(iter(rows_of(client.get("/mqdlq/?page=99").text))) == "demo"
+    assert "No handler fits this filter" in client.get("/mqdlq/fleet?q=nothing").text
+    assert next(iter(rows_of(client.get("/mqdlq/fleet?page=99").text))) == "demo"
 
 
-@pytest.mark.parametrize("query", ["page=0", "page=x", "group=colour", f"q={'x' * 101}"])
+@pytest.mark.parametrize("query", ["page=0", "page=x", "group=colour", f"q={'x' * 201}"])
 def test_an_address_that_is_not_valid_is_refused(airflow: AirflowApp, query: str) -> None:
-    assert airflow.client("viewer").get(f"/mqdlq/?{query}").status_code == 422
+    assert airflow.client("viewer").get(f"/mqdlq/fleet?{query}").status_code == 422
 
 
 def test_a_home_shows_the_last_account_and_what_needs_attention(airflow: AirflowApp) -> None:

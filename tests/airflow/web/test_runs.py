@@ -183,7 +183,7 @@ def test_a_handler_without_runs_says_so(airflow: AirflowApp) -> None:
     [
         f"{DEMO}/runs/{NAMES}",
         f"{DEMO}/runs/nothing",
-        f"{DEMO}/runs/nothing/outcomes.csv",
+        f"{DEMO}/runs/nothing?download=csv",
         f"{DEMO}/rules?run_id={NAMES}",
         f"{DEMO}/rules?from=a&to=b",
     ],
@@ -207,7 +207,7 @@ def test_hostile_names_are_visible_and_harmless(airflow: AirflowApp) -> None:
 def test_the_filtered_outcomes_are_downloaded_in_three_forms(airflow: AirflowApp) -> None:
     client = airflow.client("viewer")
     found = {
-        form: client.get(f"{DEMO}/runs/{LAST}/outcomes.{form}?outcome=unmatched")
+        form: client.get(f"{DEMO}/runs/{LAST}?outcome=unmatched&download={form}")
         for form in ("csv", "jsonl", "parquet")
     }
 
@@ -218,7 +218,7 @@ def test_the_filtered_outcomes_are_downloaded_in_three_forms(airflow: AirflowApp
     assert [row["msg_id"] for row in rows] == table.column("msg_id").to_pylist()
     assert {record["outcome"] for record in records} == {"unmatched"}
     assert len(rows) == len(records) == table.num_rows == 4
-    assert client.get(f"{DEMO}/runs/{LAST}/outcomes.exe").status_code == 422
+    assert client.get(f"{DEMO}/runs/{LAST}?download=exe").status_code == 422
 
 
 def test_rules_have_their_findings_their_use_and_their_numbers(airflow: AirflowApp) -> None:
@@ -344,10 +344,10 @@ def test_a_run_without_a_plan_or_a_snapshot_says_so(airflow: AirflowApp, own_wor
 
     assert "the lake no longer has the plan" in text_of(airflow, f"{DEMO}/runs/{FIRST}")
     new = text_of(airflow, f"{DEMO}/runs/demo-manual__new")
-    assert "Not finished · No snapshot was taken" in new
+    assert "Not finished · No snapshot yet" in new
     assert "There is no account: the run took no snapshot." in new
     assert "no plan was made" in new
-    assert "This run has no report yet" in new
+    assert "No task runs, and there is no report" in new
     assert "No report No report, and its time limit of 1 h 0 min is over" in text_of(
         airflow, f"{DEMO}/runs"
     )

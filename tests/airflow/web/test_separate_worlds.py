@@ -42,7 +42,7 @@ def test_an_encrypted_body_is_shown_only_while_its_key_is_known(
     run = own_world.begin("demo-manual__key", load_handler("demo"), options)
     own_world.snapshot(run, payload="full", key=KEY)
     admin = airflow.client("admin")
-    found = admin.get("/mqdlq/search.jsonl?handler=demo&dest_q_name=NOBODY.HERE")
+    found = admin.get("/mqdlq/search?download=jsonl&handler=demo&dest_q_name=NOBODY.HERE")
     path = f"{DEMO}/messages/{found.json()['message_key']}"
 
     define_key(monkeypatch, KEY)

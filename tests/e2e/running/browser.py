@@ -59,9 +59,9 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
 
-    def wait_until(self, condition: str) -> None:
+    def wait_until(self, condition: str, limit_s: float = LIMIT_S) -> None:
         """Wait until an expression is true in the page."""
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + limit_s
         while not self.run(f"!!({condition})"):
             assert time.monotonic() < deadline, f"not {condition}:\n{self.text()[:3000]}"
             time.sleep(0.1)

@@ -18,6 +18,7 @@ from mqdlq.controls.evidence import Evidence
 from mqdlq.controls.limits import ClosedWindow, DestinationLimits, Limits
 from mqdlq.controls.loops import Loops
 from mqdlq.controls.ramp import Breaker, Ramp
+from mqdlq.controls.repair import Repairs
 from mqdlq.controls.sequences import Sequences
 from mqdlq.handlers import Handler
 from mqdlq.handlers.configuration import KEYS
@@ -50,6 +51,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "ramp": partial(handler.keys, Ramp),
     "breaker": partial(handler.keys, Breaker),
     "sequences": partial(handler.keys, Sequences),
+    "repair": partial(handler.keys, Repairs),
     "run parameters": partial(parameters.parameters, params.SCHEMAS),
     "restoration parameters": lambda: parameters.parameters(params.schemas(handlers=())),
     "commands": command_line.sections,

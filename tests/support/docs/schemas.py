@@ -11,22 +11,36 @@ from typing import Any, Final, get_type_hints
 from sqlalchemy import Column, Table
 
 from mqdlq.causes import Cause, CountedCause
+from mqdlq.controls.loops.round_trips import ReturnRow
+from mqdlq.controls.ramp.report import RampRow
+from mqdlq.controls.repair.changes import RepairRow
+from mqdlq.failures import Failure
 from mqdlq.ledger.columns import views
-from mqdlq.ledger.tables import Run, metadata
+from mqdlq.ledger.tables import EvidenceCheck, LearnedCount, Run, metadata
 from mqdlq.reading.report import json_report
 from mqdlq.reading.report.building import Report
-from mqdlq.reading.run import Sources
+from mqdlq.reading.report.groups import TriedGroup
+from mqdlq.reading.run import PlanFacts, Sources
 from tests.support.docs.tables import table
+
+RECORDS: Final[tuple[type, ...]] = (
+    *(*json_report.KEYS, PlanFacts, TriedGroup, Failure, LearnedCount, RampRow, ReturnRow),
+    *(RepairRow, EvidenceCheck),
+)
+"""The records that a report's document has, itself first."""
 
 _MEANINGS: Final = {
     "alerts": "the events of a run: alerts that were sent, and conditions that last after the run",
     "approvals": "the requests for approval of a plan, and the decisions on them",
+    "arrivals": "messages by cause and hour of dead-lettering, by the run that met them",
     "archive": "the archive copy of a message that a run discards",
     "attempt_lots": "what attempts of a unit of work have in common",
     "attempt_messages": "the messages of a unit of work, in the order in which it moves them",
     "attempt_states": "each try of a rule's action on a message in its current state",
     "attempts": "each state of each try of a rule's action on a message",
     "audit": "events that no other table records, and the approvals of pruned runs",
+    "cause_changes": "states, notes and tickets that people gave a cause",
+    "cause_numbers": "what is on each queue now, by cause, since the last look",
     "causes": "the causes of the messages in a run's snapshot ([what a cause is](causes.md))",
     "epochs": "the last number of a pass or restoration, and who took on an older ledger",
     "evidence_checks": "comparisons of a queue with its stream queue or statistics, as hints",
@@ -92,7 +106,7 @@ def _key(column: Column[Any]) -> str:
 
 
 def _records() -> Iterator[str]:
-    for one in json_report.RECORDS:
+    for one in RECORDS:
         keys = {name: _type_of(one, name) for name in json_report.keys_of(one)}
         if one is Run:
             keys |= {"ended_at": "datetime | None", "duration_s": "float"}

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from fastapi import FastAPI, Request
 from httpx import ASGITransport, AsyncClient, Response
 
 from mqdlq.causes import find_cause
 from mqdlq.errors import MqDlqError
 from mqdlq.stages.snapshot.taking import record_causes
-from mqdlq.web import causes
+from mqdlq.web import causes, inbox
 from mqdlq.web.app import _error_page
-from mqdlq.web.requests import AskedHandler, asked_handler, ledger, wall_clock
+from mqdlq.web.requests import AskedHandler, Person, asked_handler, ledger, wall_clock
 from tests.support.web.page_text import words_of
 from tests.support.world import World
 
@@ -42,12 +43,16 @@ class Pages:
     def __init__(self, directory: Path, *, may_act: bool = True) -> None:
         self.world = World(directory)
         app = FastAPI()
+        app.include_router(inbox.router)
         app.include_router(causes.router)
         app.exception_handler(MqDlqError)(_error_page)
         handler = AskedHandler("test", "mq_dlq_test", may_act)
 
         def ask_for_the_handler(request: Request) -> AskedHandler:
             request.state.handler = handler
+            request.state.person = Person(
+                "vera", SimpleAuthManagerUser(username="vera", role="viewer")
+            )
             return handler
 
         overrides: dict[Callable[..., Any], Callable[..., Any]] = app.dependency_overrides
@@ -76,9 +81,9 @@ class Pages:
         return words_of(self.get(path, status, **parameters))
 
     def causes(self, **parameters: str) -> list[str]:
-        """Return the headings of the listed causes."""
+        """Return the names of the listed causes, with their destinations."""
         page = self.get(CAUSES, 200, **parameters)
-        return list(map(words_of, re.findall(r"<h3>(.*?)</h3>", page, re.DOTALL)))
+        return list(map(words_of, re.findall(r'"><strong>(.*?)</a>', page)))
 
     def fill(self) -> None:
         """Put dead letters of three causes, and a message without an MQDLH."""

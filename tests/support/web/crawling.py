@@ -79,17 +79,18 @@ def links_of(visit: Visit) -> list[str]:
 
 
 def crawl(client: Any, app: FastAPI, start: str = "/mqdlq/") -> list[Visit]:
-    """Open pages from `start` on, at most PER_ROUTE of each route and handler."""
+    """Open pages and files from `start` on, at most PER_ROUTE of each route and handler."""
     return list(_crawl(client, app, start))
 
 
 def _crawl(client: Any, app: FastAPI, start: str) -> Iterator[Visit]:
-    waiting, seen, opened = [(start, "")], {start}, Counter[tuple[str, str]]()
+    waiting, seen, opened = [(start, "")], {start}, Counter[tuple[str, str, bool]]()
     while waiting:
         address, came_from = waiting.pop(0)
         route, handler = route_of(app, address)
-        opened[route, handler] += 1
-        if opened[route, handler] > PER_ROUTE:
+        kind = route, handler, "download=" in address
+        opened[kind] += 1
+        if opened[kind] > PER_ROUTE:
             continue
         visit = Visit(address, route, came_from, client.get(address))
         yield visit

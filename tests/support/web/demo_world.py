@@ -108,7 +108,11 @@ def write_handlers(directory: Path) -> None:
 
 
 def make_demo_world(directory: Path, now: datetime = NOON, ledger_url: str = "") -> World:
-    """Make the world; its last run has just ended `now`. It sets MQDLQ_HOME and MQDLQ_RULES_DIR."""
+    """Make the world, or open the one that the directory has; its last run has just ended `now`.
+
+    It sets MQDLQ_HOME and MQDLQ_RULES_DIR.
+    """
+    is_made = (directory / "ledger.db").exists()
     directory.mkdir(parents=True, exist_ok=True)
     write_handlers(directory / "handlers")
     os.environ["MQDLQ_RULES_DIR"] = str(directory / "handlers")
@@ -119,10 +123,11 @@ def make_demo_world(directory: Path, now: datetime = NOON, ledger_url: str = "")
     world = World(directory, definitions=DEFINITIONS, clock=clock, ledger_url=ledger_url)
     if ledger_url:
         os.environ["MQDLQ_LEDGER_URL"] = ledger_url
-    _first_day(world)
-    clock.now = now - timedelta(hours=2)
-    _other_handlers(world)
-    _last_runs(world)
+    if not is_made:
+        _first_day(world)
+        clock.now = now - timedelta(hours=2)
+        _other_handlers(world)
+        _last_runs(world)
     clock.now = now
     return world
 
@@ -176,10 +181,15 @@ def run(
     dry_run: bool = False,
     is_approved: bool = True,
     fault: str = "",
+    **given: Any,
 ) -> Run:
-    """Run a handler from its snapshot to its report; without approval the run waits there."""
+    """Run a handler from its snapshot to its report; without approval the run waits there.
+
+    `given` are more of the run's options.
+    """
     configuration = load_handler(handler)
-    options = RunOptions(dry_run=dry_run, dag_run_id=run_id.removeprefix(f"{handler}-"))
+    dag_run_id = run_id.removeprefix(f"{handler}-")
+    options = RunOptions(dry_run=dry_run, dag_run_id=dag_run_id, **given)
     begun = world.begin(run_id, configuration, options)
     depth, limit = inquire_depth(begun, world.settings)
     look = Look(depth, True, f"{depth} messages", world.clock(), limit)

@@ -103,8 +103,6 @@ class RecordedRun:
             messages=self.depth,
             adds_up=self.adds_up,
             attention=attention,
-            resolution_median_s=60.0,
-            resolution_p90_s=120.0,
             at=closed_at + timedelta(seconds=1),
         )
         counted = {Ending(self.rule, "RETRY", "", "", o): n for o, n in outcomes.items()}

@@ -45,7 +45,7 @@ OFFLINE = {
 LEDGER = {
     *(("report",), ("restore", "list"), ("snapshots", "list"), ("snapshots", "prune")),
     *(("prune",), ("hold", "add"), ("hold", "remove"), ("hold", "list")),
-    *(("ledger", "status"), ("ledger", "take-on")),
+    *(("ledger", "status"), ("ledger", "take-on"), ("find",), ("stop",)),
 }
 LAKE = {
     *(("report",), ("restore", "list"), ("ledger", "status"), ("ledger", "take-on")),
@@ -227,7 +227,7 @@ KINDS = {
     "a lake that is a file": Broken(
         lambda place: {"MQDLQ_LAKE": text_file(place)},
         "{}/file is not a directory; correct MQDLQ_LAKE [MQDLQ-230]",
-        {*LAKE, ("prune",)},
+        {*LAKE, ("find",), ("prune",)},
     ),
     "no directory of rules": Broken(
         lambda place: {"MQDLQ_RULES_DIR": f"{place}/none"},
@@ -240,6 +240,7 @@ KINDS = {
             ("prune",),
             ("hold", "add"),
             ("backout-advice",),
+            ("find",),
         },
     ),
 }
@@ -269,7 +270,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("AIRFLOW_HOME", raising=False)  # that of other tests in this process
     monkeypatch.setattr(database, "OPEN_WITHIN_S", 0.1)
-    monkeypatch.setattr(environment, "_migrate", _start)
+    monkeypatch.setattr(environment, "wait_for_turn", _start)
     umask, handler = os.umask(0o022), signal.getsignal(signal.SIGTERM)
     yield tmp_path
     os.umask(umask)
@@ -282,7 +283,7 @@ class AirflowStartsError(Exception):
     """Raised in place of starting an Airflow, whose metadata come first."""
 
 
-def _start(_: object) -> None:
+def _start() -> None:
     raise AirflowStartsError
 
 

@@ -21,6 +21,7 @@ from mqdlq.rules.formatting import format_table
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.declared_commands import THROUGH_AIRFLOW, commands_with_help, example_script
 from tests.support.docs.code_blocks import calls, code_blocks, inputs
+from tests.support.run_records import run_record
 from tests.support.wire.pasted_messages import print_amqsbcg
 from tests.support.world import World
 
@@ -86,6 +87,10 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
             handle(world, rules)
             after = dry_run(world, rules, rescan=True)
             demo.fill(queue_manager, world.clock)
+            # `mqdlq stop` needs a run in progress; it began first, so that it is not the latest.
+            began = world.clock() - timedelta(days=1)
+            in_progress = run_record(started_at=began, max_run_time_s=172_800)
+            world.ledger.runs.record(in_progress)
     yield Prepared(directory, {BEFORE: before, AFTER: after, KEY: key[:8]})
     shutil.rmtree(directory)
 

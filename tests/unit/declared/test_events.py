@@ -9,6 +9,8 @@ from typing import Final
 import pytest
 
 from mqdlq.handlers.operation import Event
+from mqdlq.ledger.tables import CauseChange
+from mqdlq.model import ChangeKind
 from mqdlq.reading.alerts import build_approval_alert, start_failure_alerts
 from tests.support.world import World
 from tests.unit.controls.loops.returning import send_back
@@ -81,6 +83,15 @@ def asked(world: World) -> Collection[str]:
     return [build_approval_alert(world.start(HOLDS), ["1 message may be discarded"]).event]
 
 
+def mute_over(world: World) -> Collection[str]:
+    without_mqdlh(world)
+    (cause_id,) = {row.numbers.cause_id for row in world.ledger.inbox.all()}
+    until = f"until {world.clock().isoformat()}"
+    muted = CauseChange(cause_id, world.clock(), "ann", ChangeKind.MUTED, until)
+    world.ledger.cause_changes.add([muted])
+    return names(world, ended(world))
+
+
 def over(world: World) -> Collection[str]:
     without_mqdlh(world)
     world.clear("DLQ")
@@ -99,6 +110,7 @@ STORIES: Final[Mapping[Event, Story]] = {
     Event.BREAKER: broken,
     Event.UNACCOUNTED: wrong_account,
     Event.FAILED: refused,
+    Event.MUTE_ENDED: mute_over,
     Event.APPROVAL: asked,
     Event.RECOVERY: over,
 }

@@ -116,6 +116,9 @@ def printed(**given: Any) -> Any:
         (("run", "strict", "--conf", '{"dry_run": 1}'), "parameter dry_run: 1"),
         (("run", "strict", "--why", "x", "--conf", '{"rules": "none.rules"}'), NO_RULES),
         (BACKFILL, REASON),
+        (("run", "strict", "--why", "x", "--where", "cause=1"), "where: cause_id: found '1'"),
+        (("run", "strict", "--why", "x", "--as-of", "s1"), "as_of for a run with where"),
+        (("run", "strict", "--why", "x", "--action", "ACTION(RETRY)"), "action needs message_keys"),
         ((*BACKFILL, "--why", "x", "--rules", "none.rules"), NO_RULES),
     ],
 )

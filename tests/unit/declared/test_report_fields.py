@@ -15,6 +15,8 @@ from mqdlq.ledger.tables import Look, Run
 from mqdlq.reading.report import groups, json_report
 from mqdlq.reading.report.building import Report, read_report
 from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.stopping import ask_to_stop
+from tests.support.docs.schemas import RECORDS
 from tests.support.settled_backlog import put_backlog, run_to_end
 from tests.support.world import World
 from tests.unit.controls.evidence.test_stream_check import AFTER, BEFORE, handle
@@ -130,6 +132,32 @@ def named(world: World) -> Run:
     return execution.run
 
 
+def conditional(world: World) -> Run:
+    world.dead_letter(b"1")
+    world.dead_letter(b"2")
+    first = world.plan("ACTION(IGNORE)", dry_run=True).run
+    as_of = world.recorded_snapshot(first.run_id).snapshot_id
+    world.lose_first()
+    execution = world.plan("ACTION(RETRY)", where="reason=2053", as_of=as_of)
+    make_pass(execution)
+    settle(execution)
+    return execution.run
+
+
+def asked_to_stop(world: World, who: str = "alice", why: str = "ticket 4711") -> Run:
+    world.dead_letter()
+    execution = world.plan("ACTION(RETRY)")
+    ask_to_stop(execution.run, world.ledger, who, why, world.clock())
+    make_pass(execution)
+    settle(execution)
+    return execution.run
+
+
+def asked_later(world: World) -> Run:
+    world.clock.sleep(60)
+    return asked_to_stop(world, "bob", "")
+
+
 def settled(world: World) -> Run:
     put_backlog(world)
     run_to_end(world)
@@ -199,8 +227,9 @@ def streamed(world: World) -> Run:
 WORLDS: Final[Mapping[str, Callable[[World], Run]]] = {
     story.__name__: story
     for story in (
-        *(returned, stopped, repaired, not_known, found_later, named, settled, expired),
-        *(unreadable, quarantined, without_stream, streamed, inexact),
+        *(returned, stopped, repaired, not_known, found_later, named, conditional),
+        *(asked_to_stop, asked_later, settled),
+        *(expired, unreadable, quarantined, without_stream, streamed, inexact),
     )
 }
 
@@ -270,7 +299,7 @@ CONSTANT: Final = {
 """Keys that have one value in all these runs, which few of them give; a new key is not here."""
 
 KEYS: Final = [
-    *((record, key) for record in json_report.RECORDS for key in json_report.keys_of(record)),
+    *((record, key) for record in RECORDS for key in json_report.keys_of(record)),
     *((Run, key) for key in ("ended_at", "duration_s")),
 ]
 

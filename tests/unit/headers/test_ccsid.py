@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.headers import ccsid
-from mqdlq.headers.ccsid import Family, following_ccsid, text_codec
+from mqdlq.headers.ccsid import Family, following_ccsid, read_text, text_codec
 
 EVERY_BYTE = bytes(range(256))
 SINGLE_BYTE = [367, 437, 819, 850, 858, 864, 912, 923, 1089, 1252, 5348]
@@ -100,3 +100,21 @@ def test_only_ccsi_inherit_resolves_to_the_ccsid_of_the_previous_header(
     stated: int, resolved: int
 ) -> None:
     assert following_ccsid(stated, preceding=500) == resolved
+
+
+@pytest.mark.parametrize(
+    ("data", "ccsid", "encoding", "text"),
+    [
+        ("für".encode(), 1208, 546, "für"),
+        ("für".encode("cp500"), 500, 273, "für"),
+        ("für".encode("utf-16-le"), 1200, 546, "für"),
+        ("für".encode("utf-16-be"), 1200, 273, "für"),
+        (b"f\xfcr", 1208, 546, None),
+        (b"odd", 1200, 273, None),
+        (b"text", 65_000, 546, None),
+    ],
+)
+def test_data_are_text_only_if_their_character_set_has_all_of_them(
+    data: bytes, ccsid: int, encoding: int, text: str | None
+) -> None:
+    assert read_text(data, ccsid, encoding) == text

@@ -10,7 +10,8 @@ from embedded_mq.engine.messages.properties import MessageHandle
 from embedded_mq.engine.messages.property_values import Property
 from embedded_mq.headers import rfh2
 from embedded_mq.headers.rfh2_folders import PropertyBudget, properties
-from embedded_mq.structures import MQMD, MQPD
+from embedded_mq.option_structures import MQPD
+from embedded_mq.structures import MQMD
 from mqdlq.headers import RulesHeader2
 from tests.support.instruction_counts import CountedBytes, count_instructions
 from tests.support.wire.hostile_messages import GROWING, NATIVE, Hostile, nested, nested_wide

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Engine, MetaData, Table, inspect, select, text
+from sqlalchemy import Engine, MetaData, Table, inspect, select
 
-from mqdlq.ledger.columns import views
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import VERSION_TABLE
 from mqdlq.ledger.tables import metadata
@@ -21,8 +20,6 @@ def declared(url: str, declarations: MetaData = metadata) -> Engine:
     engine = connect_to(url)
     with engine.begin() as connection:
         declarations.create_all(connection)
-        for statement in views.info["ddl"].values():
-            connection.execute(text(statement))
     return engine
 
 
@@ -52,7 +49,7 @@ def held(engine: Engine) -> Rows:
 
 
 def schema_of(engine: Engine) -> dict[str, dict[str, Any]]:
-    """Describe the tables and the views of a ledger, all that SQL can say of them.
+    """Describe the tables of a ledger, all that SQL can say of them.
 
     The order of columns is left out, since a column that is added later is the last one.
     """
@@ -80,15 +77,6 @@ def schema_of(engine: Engine) -> dict[str, dict[str, Any]]:
                 (index["name"], index["column_names"], bool(index["unique"]))
                 for index in see.get_indexes(name)
             ),
-        }
-    for view in see.get_view_names():
-        definition = " ".join(see.get_view_definition(view).split()).removesuffix(";")
-        selected, _, source = definition.removeprefix("SELECT ").partition(" FROM ")
-        columns = sorted(column["name"] for column in see.get_columns(view))
-        described[view] = {
-            "selects": sorted(selected.split(", ")),
-            "from": source,
-            "columns": columns,
         }
     return described
 

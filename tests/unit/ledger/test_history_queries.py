@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -42,42 +42,40 @@ def test_runs_outside_the_range_and_of_other_queues_do_not_count(ledger: Ledger)
 
     assert ledger.histories.depths(DAY) == []
     assert ledger.histories.accounts(DAY) == []
-    assert ledger.histories.outcomes(DAY) == []
+    assert ledger.histories.expiries(DAY) == []
 
 
-def test_an_account_has_age_and_times_of_resolution(ledger: Ledger) -> None:
+def test_an_account_has_an_age(ledger: Ledger) -> None:
     RecordedRun().record(ledger)
     RecordedRun(name="old version", at=NOON + HOUR, verdict="").record(ledger)
 
     at = NOON + timedelta(seconds=30)
     assert ledger.histories.accounts(DAY) == [
-        (at, NOON - HOUR, 60.0, 120.0),
-        (at + HOUR, NOON, None, None),
+        (at, NOON - HOUR),
+        (at + HOUR, NOON),
     ]
 
 
 @pytest.mark.parametrize(
     "other", [{"dry_run": True}, {"run_type": "backfill"}, {"message_keys": ("ab" * 32,)}]
 )
-def test_runs_that_do_not_act_on_the_queue_have_no_outcomes(
+def test_runs_that_do_not_act_on_the_queue_have_no_expiries(
     ledger: Ledger, other: dict[str, object]
 ) -> None:
     RecordedRun(run=other).record(ledger)
 
-    assert ledger.histories.outcomes(DAY) == []
+    assert ledger.histories.expiries(DAY) == []
     assert ledger.histories.accounts(DAY) == []
 
 
-def test_outcomes_are_those_of_the_last_report(ledger: Ledger) -> None:
+def test_expiries_are_those_of_the_last_report(ledger: Ledger) -> None:
     run = RecordedRun()
     run.record(ledger)
     first = ledger.accounts.verdict_of(run.run_id)
     assert first is not None
     ledger.accounts.record_verdict(run.run_id, first, {})
 
-    assert ledger.histories.outcomes(DAY) == []
+    assert ledger.histories.expiries(DAY) == []
 
     RecordedRun(name="2", at=NOON + HOUR, outcomes={Outcome.EXPIRED: 5}, rule=3).record(ledger)
-    (point,) = ledger.histories.outcomes(DAY)
-    assert (point.outcome, point.rule, point.messages) == (Outcome.EXPIRED, 3, 5)
-    assert point.at.date() == date(2026, 11, 21)
+    assert ledger.histories.expiries(DAY) == [(NOON + HOUR, 5)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import open_ledger
+from mqdlq.ledger.columns import views
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
 from tests.unit.ledger.described_schemas import another, declared, held, schema_of
@@ -21,6 +22,16 @@ def test_a_new_ledger_has_the_declared_schema(ledger_url: str) -> None:
         assert schema_of(ledger.engine) == schema_of(fresh)
         assert revision_of(ledger.engine) == revisions()[-1]
     fresh.dispose()
+
+
+def test_a_new_ledger_has_the_declared_views(ledger_url: str) -> None:
+    with open_ledger(ledger_url) as ledger:
+        see = inspect(ledger.engine)
+        found = {
+            name: {one["name"] for one in see.get_columns(name)} for name in see.get_view_names()
+        }
+
+    assert found == {name: {*view.columns.keys()} for name, view in views.tables.items()}
 
 
 def test_foreign_keys_are_enforced_in_a_new_ledger(ledger_url: str) -> None:

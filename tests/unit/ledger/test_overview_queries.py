@@ -29,7 +29,7 @@ def test_a_queue_has_its_newest_run_and_the_whole_run_before(ledger: Ledger) -> 
     for number in range(3):
         RecordedRun(name=str(number), at=NOON + number * HOUR).record(ledger)
 
-    (queue,) = ledger.overview.queues()
+    (queue,) = ledger.run_lists.queues()
     assert queue.last is not None
 
     assert (queue.handler, queue.queue_manager, queue.queue) == ("demo", "QM1", "DLQ")
@@ -43,7 +43,7 @@ def test_a_queue_has_its_newest_run_and_the_whole_run_before(ledger: Ledger) -> 
 def test_a_run_has_its_look_its_last_browse_and_its_verdict(ledger: Ledger) -> None:
     RecordedRun(arrived=4).record(ledger)
 
-    (queue,) = ledger.overview.queues()
+    (queue,) = ledger.run_lists.queues()
 
     run = queue.last
     assert run is not None
@@ -59,7 +59,7 @@ def test_a_run_has_its_look_its_last_browse_and_its_verdict(ledger: Ledger) -> N
 def test_a_run_of_an_earlier_version_has_no_maximum_depth_and_no_verdict(ledger: Ledger) -> None:
     RecordedRun(max_depth=None, verdict="").record(ledger)
 
-    (queue,) = ledger.overview.queues()
+    (queue,) = ledger.run_lists.queues()
 
     run = queue.last
     assert run is not None
@@ -74,7 +74,7 @@ def test_a_run_for_a_part_of_the_queue_is_the_last_but_not_the_last_whole_run(
     RecordedRun(name="whole").record(ledger)
     RecordedRun(name="part", at=NOON + HOUR, run=other).record(ledger)
 
-    (queue,) = ledger.overview.queues()
+    (queue,) = ledger.run_lists.queues()
     assert queue.last is not None
 
     assert queue.last.run_id == "demo-part"
@@ -90,7 +90,7 @@ def test_the_last_account_is_found_behind_runs_that_found_settled_messages(ledge
         idle = RecordedRun(name=str(number), at=NOON + (1 + number) * HOUR, depth=2, is_work=False)
         idle.record(ledger)
 
-    (queue,) = ledger.overview.queues()
+    (queue,) = ledger.run_lists.queues()
     assert queue.last is not None
 
     assert queue.last.run_id == "demo-2"
@@ -104,7 +104,7 @@ def test_a_run_whose_report_is_not_written_leaves_the_account_before_it(ledger: 
     RecordedRun(name="before").record(ledger)
     RecordedRun(name="now", at=NOON + HOUR, verdict="").record(ledger)
 
-    (queue,) = ledger.overview.queues()
+    (queue,) = ledger.run_lists.queues()
 
     assert queue.whole is not None
     assert (queue.whole.run_id, queue.whole.report) == ("demo-now", None)
@@ -118,7 +118,7 @@ def test_the_last_account_of_an_empty_queue_is_not_looked_for(ledger: Ledger) ->
     RecordedRun(name="work").record(ledger)
     RecordedRun(name="idle", at=NOON + HOUR, depth=0, is_work=False).record(ledger)
 
-    (queue,) = ledger.overview.queues()
+    (queue,) = ledger.run_lists.queues()
 
     assert queue.closed is None
 
@@ -128,16 +128,16 @@ def test_queues_are_ordered_by_handler_queue_manager_and_queue(ledger: Ledger) -
         place = {"queue_manager": queue_manager, "queue": queue}
         RecordedRun(handler=handler, name=queue_manager, run=place).record(ledger)
 
-    found = [(one.handler, one.queue_manager, one.queue) for one in ledger.overview.queues()]
+    found = [(one.handler, one.queue_manager, one.queue) for one in ledger.run_lists.queues()]
 
     assert found == [("a", "QM1", "B"), ("a", "QM2", "A"), ("b", "QM1", "A")]
-    assert [one.handler for one in ledger.overview.queues("b")] == ["b"]
+    assert [one.handler for one in ledger.run_lists.queues("b")] == ["b"]
 
 
 def test_an_open_approval_counts_the_messages_that_its_plan_acts_on(ledger: Ledger) -> None:
     RecordedRun(asks=True, outcomes=None, depth=3998, planned=666).record(ledger)
 
-    (found,) = ledger.overview.open_approvals()
+    (found,) = ledger.run_lists.open_approvals()
 
     assert found.messages == 666
 
@@ -149,7 +149,7 @@ def test_an_unanswered_approval_of_a_run_without_an_account_is_open(ledger: Ledg
     ledger.plans.record_approval("answered-1", answer)
     RecordedRun(handler="ended", asks=True).record(ledger)
 
-    (found,) = ledger.overview.open_approvals()
+    (found,) = ledger.run_lists.open_approvals()
 
     assert (found.handler, found.run_id, found.guards, found.messages) == (
         "demo",
@@ -157,13 +157,13 @@ def test_an_unanswered_approval_of_a_run_without_an_account_is_open(ledger: Ledg
         ("discards",),
         3,
     )
-    (queue,) = ledger.overview.queues("demo")
+    (queue,) = ledger.run_lists.queues("demo")
     assert queue.last is not None
     assert queue.last.asked_at == found.at == NOON + timedelta(seconds=3)
-    (answered,) = ledger.overview.queues("answered")
+    (answered,) = ledger.run_lists.queues("answered")
     assert answered.last is not None
     assert answered.last.asked_at is None
-    assert ledger.overview.open_approvals("answered") == []
+    assert ledger.run_lists.open_approvals("answered") == []
 
 
 def test_each_handler_has_its_last_refusal(ledger: Ledger) -> None:
@@ -173,26 +173,26 @@ def test_each_handler_has_its_last_refusal(ledger: Ledger) -> None:
         )
     ledger.runs.record_failure("other-1", "other", Failure("sense", "a fault"), NOON)
 
-    assert {name: one.why for name, one in ledger.overview.refusals().items()} == {
+    assert {name: one.why for name, one in ledger.run_lists.refusals().items()} == {
         "demo": "fault 1",
         "other": "a fault",
     }
-    assert list(ledger.overview.refusals("other")) == ["other"]
+    assert list(ledger.run_lists.refusals("other")) == ["other"]
 
 
 def test_the_newest_runs_of_a_handler_come_first(ledger: Ledger) -> None:
     for number in range(4):
         RecordedRun(name=str(number), at=NOON + number * HOUR).record(ledger)
 
-    assert [run.run_id for run in ledger.overview.last_runs("demo", 2)] == ["demo-3", "demo-2"]
+    assert [run.run_id for run in ledger.run_lists.last_runs("demo", 2)] == ["demo-3", "demo-2"]
 
 
 def test_many_handlers_take_as_many_statements_as_one(ledger: Ledger) -> None:
     def statements() -> int:
         with counted_statements(ledger) as executed:
-            ledger.overview.queues()
-            ledger.overview.refusals()
-            ledger.overview.open_approvals()
+            ledger.run_lists.queues()
+            ledger.run_lists.refusals()
+            ledger.run_lists.open_approvals()
         return len(executed)
 
     RecordedRun().record(ledger)
@@ -201,4 +201,4 @@ def test_many_handlers_take_as_many_statements_as_one(ledger: Ledger) -> None:
         RecordedRun(handler=f"h{number}", outcomes={Outcome.DELIVERED: 5}).record(ledger)
 
     assert statements() == of_one == 4
-    assert len(ledger.overview.queues()) == 31
+    assert len(ledger.run_lists.queues()) == 31

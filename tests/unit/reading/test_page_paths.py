@@ -33,10 +33,10 @@ def test_the_dag_of_a_handler_names_that_handler() -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        (HERE.overview(), "/"),
+        (HERE.overview(), "/fleet"),
         (HERE.search({"text": "a b&c", "state": ""}), "/search?text=a+b%26c"),
         (HERE.audit({"page": 0}), "/audit?page=0"),
-        (HERE.audit_file("csv", {"who": "x"}), "/audit.csv?who=x"),
+        (HERE.audit({"who": "x"}), "/audit?who=x"),
         (HERE.licences(), "/licences"),
         (HERE.static("page.css", {"v": "1f"}), "/static/page.css?v=1f"),
         (HERE.handler("demo"), "/dags/mq_dlq_demo"),
@@ -51,7 +51,6 @@ def test_the_dag_of_a_handler_names_that_handler() -> None:
         (HERE.runs("demo"), "/dags/mq_dlq_demo/runs"),
         (HERE.run("demo", "a+b/c"), "/dags/mq_dlq_demo/runs/a%2Bb%2Fc"),
         (HERE.run_report("demo", "r"), "/dags/mq_dlq_demo/runs/r/report"),
-        (HERE.run_outcomes("demo", "r", "csv"), "/dags/mq_dlq_demo/runs/r/outcomes.csv"),
         (HERE.rules("demo"), "/dags/mq_dlq_demo/rules"),
         (HERE.history("demo"), "/dags/mq_dlq_demo/history"),
         (HERE.act("demo", {"cause": "c1"}), "/dags/mq_dlq_demo/act?cause=c1"),

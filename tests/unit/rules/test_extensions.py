@@ -105,10 +105,12 @@ def test_a_time_is_printed_in_the_largest_unit_without_a_fraction(written: str, 
 
 
 def test_conditions_on_time_and_attempts_change_the_treatment_of_a_message() -> None:
-    assert frozen("AGE('< 1d')").changes
-    assert frozen("EXPIRES_IN('never')").changes
-    assert frozen("ATTEMPTS('> 1')").changes
-    assert not frozen("LENGTH('< 1') HEADER_CHAIN('MQDLH')", "REASON(2053)").changes
+    steady = frozen("LENGTH('< 1') HEADER_CHAIN('MQDLH')", "REASON(2053)")
+
+    assert treatment_changes(freeze(frozen("AGE('< 1d')")))
+    assert treatment_changes(freeze(frozen("EXPIRES_IN('never')")))
+    assert treatment_changes(freeze(frozen("ATTEMPTS('> 1')")))
+    assert not treatment_changes(freeze(steady))
 
 
 def test_a_frozen_table_is_parsed_only_if_it_can_have_the_extension() -> None:

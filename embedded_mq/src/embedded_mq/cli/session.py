@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import object_name
 from embedded_mq.clients import calls, ibmmqc
 from embedded_mq.constants import MQRC, reason_text
 from embedded_mq.engine.failures import MQCC_OK
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.headers.mq_headers import MQFMT_DEAD_LETTER_HEADER
-from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQOD, MQPMO, object_name
+from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQOD, MQPMO
 
 ANY_LENGTH = 2**31 - 1
 MQMT_DATAGRAM = 8

@@ -30,11 +30,12 @@ from embedded_mq.engine.failures import (
 )
 from embedded_mq.engine.messages import getting, putting
 from embedded_mq.engine.objects import closing, opening
+from embedded_mq.option_structures import MQCMHO
 from embedded_mq.pcf import command_server
 from embedded_mq.storage import directories
 from embedded_mq.storage.faults import apply_faults, faults, queue_manager_faults_due
 from embedded_mq.storage.lies import LIES, with_lies
-from embedded_mq.structures import MQCMHO, MQGMO, MQMD, MQOD, MQPMO
+from embedded_mq.structures import MQGMO, MQMD, MQOD, MQPMO
 
 FIRST_CONNECTION_HANDLE = 0x1000001  # not a handle of a real queue manager
 UNUSABLE_HANDLE = -1
@@ -321,7 +322,8 @@ def MQPUT1(hconn: int, od: bytes, md: bytes, pmo: bytes, message: bytes) -> PutR
 
 def _put_one(connection: Connection, od: bytes, md: bytes, pmo: bytes, message: bytes) -> PutResult:
     # The options of MQPMO and MQOO that concern opening have the same values.
-    options = MQPMO.unpack(pmo).options & PUT1_OPEN_OPTIONS | mq.MQOO_OUTPUT
+    (_, _, asked, _) = putting.PUT_OPTIONS.unpack_from(pmo)
+    options = asked & PUT1_OPEN_OPTIONS | mq.MQOO_OUTPUT
     opened = connection.reopen(od, options)
     if opened is None:
         opened = opening.open_object(connection, MQOD.unpack(od), options, is_registered=False)

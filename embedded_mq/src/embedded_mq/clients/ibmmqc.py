@@ -16,7 +16,7 @@ from embedded_mq.clients.property_calls import delete_property, inquire_property
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import MQCC_OK
 from embedded_mq.engine.objects import inquiring
-from embedded_mq.structures import MQIMPO
+from embedded_mq.option_structures import MQIMPO
 
 MODULE_NAME = "ibmmq.ibmmqc"
 MQCSP_AUTH_USER_ID_AND_PWD = 1

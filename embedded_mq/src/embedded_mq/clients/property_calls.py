@@ -12,7 +12,7 @@ from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import MQCC_FAILED, CallFailedError
 from embedded_mq.engine.messages.property_values import Value
-from embedded_mq.structures import MQDMPO, MQPD, MQSMPO
+from embedded_mq.option_structures import MQDMPO, MQPD, MQSMPO
 
 
 @dataclass(frozen=True, slots=True)

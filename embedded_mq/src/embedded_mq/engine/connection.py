@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import object_name
 from embedded_mq.engine import unit_of_work
 from embedded_mq.engine.failures import CallFailedError, log
 from embedded_mq.engine.messages.properties import MessageHandles
@@ -24,7 +25,6 @@ from embedded_mq.engine.unit_of_work import UnitOfWork
 from embedded_mq.storage.catalogue import CREATED_BY, ENDED, QUIESCING, Catalogue, Definition
 from embedded_mq.storage.directories import process_user
 from embedded_mq.storage.store import Store
-from embedded_mq.structures import object_name
 
 FIRST_OBJECT_HANDLE = 2
 USER_LENGTH = 12

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import text
 from embedded_mq.engine.failures import log
 from embedded_mq.engine.objects.attributes import (
     IGNORED_QUEUE_KEYWORDS,
@@ -21,7 +22,6 @@ from embedded_mq.engine.objects.attributes import (
 from embedded_mq.engine.objects.queue_objects import CommandRefusedError, check_name, matches_name
 from embedded_mq.pcf import constants as cf
 from embedded_mq.pcf.messages import FILTERS, FORMS, Parameter, PcfError
-from embedded_mq.structures import text
 
 Types = Mapping[int, int]
 """The MQCFT of each parameter, by its identifier."""

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import object_name, text
 from embedded_mq.constants import MQRC, reason_text
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import MQCC_FAILED, CallFailedError, log
@@ -39,7 +40,7 @@ from embedded_mq.pcf import messages as pcf
 from embedded_mq.pcf.commands import CHANGING, Command, Request
 from embedded_mq.pcf.inquiries import INQUIRING
 from embedded_mq.pcf.messages import Header, Parameter, PcfError
-from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQOD, MQPMO, object_name, text
+from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQOD, MQPMO
 
 MQFMT_ADMIN, MQFMT_DEAD_LETTER_HEADER = b"MQADMIN ", b"MQDEAD  "
 COMMANDS: Mapping[int, Command] = {**CHANGING, **INQUIRING}

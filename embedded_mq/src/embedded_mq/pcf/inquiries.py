@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import object_name
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.engine.objects import authority, definitions
 from embedded_mq.engine.objects.attributes import Value
@@ -25,7 +26,6 @@ from embedded_mq.pcf.arguments import Arguments, check, matches_filter
 from embedded_mq.pcf.commands import Command, Request, Responses
 from embedded_mq.pcf.messages import Parameter, PcfError, integer, integers, string, strings
 from embedded_mq.storage.catalogue import Definition
-from embedded_mq.structures import object_name
 
 _NAME = {mq.MQCA_Q_NAME: cf.MQCFT_STRING}
 _DATE_LENGTH, _TIME_LENGTH = 12, 8

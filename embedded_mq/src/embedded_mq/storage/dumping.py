@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import object_name
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.engine.messages import putting
@@ -25,7 +26,7 @@ from embedded_mq.engine.messages.property_values import Property, unpack_propert
 from embedded_mq.engine.objects import opening
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.mqsc.administration import connect
-from embedded_mq.structures import MQMD, MQOD, MQPMO, object_name
+from embedded_mq.structures import MQMD, MQOD, MQPMO
 
 FORMAT, VERSION = "mqdlq queue dump", 1
 BINARY = frozenset({"MsgId", "CorrelId", "AccountingToken", "GroupId"})

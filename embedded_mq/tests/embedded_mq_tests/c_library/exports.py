@@ -19,7 +19,8 @@ from embedded_mq.clients.property_calls import delete_property, inquire_property
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import MQCC_FAILED, log
-from embedded_mq.structures import MQCMHO, MQDMPO, MQGMO, MQIMPO, MQMD, MQOD, MQPD, MQPMO, MQSMPO
+from embedded_mq.option_structures import MQCMHO, MQDMPO, MQIMPO, MQPD, MQSMPO
+from embedded_mq.structures import MQGMO, MQMD, MQOD, MQPMO
 from embedded_mq_tests.c_library.memory import (
     Int64s,
     Long,

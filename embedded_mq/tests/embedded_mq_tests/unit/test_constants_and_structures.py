@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import embedded_mq
-from embedded_mq import mqi_constants, structures
+from embedded_mq import character_fields, mqi_constants, option_structures, structures
 from embedded_mq.engine.objects import attributes
 from embedded_mq.pcf import constants as pcf_constants
 
@@ -38,7 +38,8 @@ def test_every_pcf_constant_has_the_clients_value(client: Any) -> None:
 
 @pytest.mark.parametrize("name", ["MD", "GMO", "PMO", "OD", "PD", "SMPO"])
 def test_every_structure_has_the_clients_layout(client: Any, name: str) -> None:
-    ours = getattr(structures, f"MQ{name}")
+    declared = option_structures if name in {"PD", "SMPO"} else structures
+    ours = getattr(declared, f"MQ{name}")
     theirs = getattr(client, name)()
     packed = theirs.pack()
 
@@ -51,15 +52,15 @@ def test_every_field_has_the_clients_offset(client: Any) -> None:
     packed = client.MD(PutApplName=b"name", Expiry=7, MsgId=b"i" * 24, OriginalLength=9).pack()
     md = structures.MQMD.unpack(packed)
 
-    assert structures.text(md.put_appl_name) == "name"
+    assert character_fields.text(md.put_appl_name) == "name"
     assert (md.expiry, md.msg_id, md.original_length) == (7, b"i" * 24, 9)
 
 
 def test_a_character_field_ends_at_the_first_nul() -> None:
-    assert structures.text(b"A.QUEUE\0rest ") == "A.QUEUE"
-    assert structures.normalised(b"A\0BC") == b"A   "
-    assert structures.normalised(b"AB C") == b"AB C"
-    assert structures.object_name("A") == b"A" + b" " * 47
+    assert character_fields.text(b"A.QUEUE\0rest ") == "A.QUEUE"
+    assert character_fields.normalised(b"A\0BC") == b"A   "
+    assert character_fields.normalised(b"AB C") == b"AB C"
+    assert character_fields.object_name("A") == b"A" + b" " * 47
 
 
 def test_no_mqsc_keyword_is_both_honoured_and_ignored() -> None:

@@ -8,7 +8,7 @@ Airflow finds the DAGs among the global variables of the DAG file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +19,27 @@ from mqdlq.airflow.dags import history
 from mqdlq.airflow.dags.handler_runs import build_handler_dag
 from mqdlq.airflow.dags.restoring import build_restore_dag
 from mqdlq.airflow.operators.restore import task_id_of
-from mqdlq.airflow.pools import Loaded, load_with_pools, pools_of
+from mqdlq.airflow.pools import pools_of
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
+from mqdlq.handlers.kept import Loaded, load_kept
 from mqdlq.reading.page_paths import dag_of, handler_of
 
 
 def build_all(directory: Path | str | None) -> dict[str, DAG]:
     """Return all DAGs of a handlers' directory by id; see `mqdlq.airflow.handler_dags`."""
     place = None if directory is None else _checked(Path(directory))
-    load = cache(partial(load_with_pools, place))
+    load = cache(load_kept)
     dags = build_handler_dags(place, load) | build_restore_dags(place, load)
     if _is_wanted("history"):
         dags |= by_id(history.build_history_dag(place))
-    if _is_wanted("broken_handlers") and (faults := load().faults):
+    if _is_wanted("broken_handlers") and (faults := load(place).faults):
         dags |= by_id(history.build_broken_handlers_dag(faults, place))
     return dags
 
 
 def build_handler_dags(
-    directory: Path | None = None, load: Callable[[], Loaded] = load_with_pools
+    directory: Path | None = None, load: Callable[[Path | None], Loaded] = load_kept
 ) -> dict[str, DAG]:
     """Return the DAGs of the valid handlers by id; in the process of a task, the task's DAG only.
 
@@ -48,20 +49,21 @@ def build_handler_dags(
     wanted, patterns = get_parsing_context(), dict[Any, Pattern]()
     with without_collections():
         if wanted.task_id is None:
-            loaded = load()
+            loaded = load(directory)
         else:
             loaded = _load_only(handler_of(wanted.dag_id or ""), directory)
+        pools = pools_of(loaded.handlers, loaded.controls)
         return by_id(
             *(
-                build_handler_dag(handler, loaded.pools[handler.name], directory, patterns)
+                build_handler_dag(handler, pools[handler.name], directory, patterns)
                 for handler in loaded.handlers
-                if _is_wanted(handler.name)
+                if wanted.dag_id in {None, dag_of(handler.name)}
             )
         )
 
 
 def build_restore_dags(
-    directory: Path | None = None, load: Callable[[], Loaded] = load_with_pools
+    directory: Path | None = None, load: Callable[[Path | None], Loaded] = load_kept
 ) -> dict[str, DAG]:
     """Return the DAG that restores messages, by id; none without a handler.
 
@@ -71,10 +73,11 @@ def build_restore_dags(
         return {}
     _, is_of_one, name = (get_parsing_context().task_id or "").partition(task_id_of(""))
     with without_collections():
-        loaded = _load_only(name, directory) if is_of_one else load()
+        loaded = _load_only(name, directory) if is_of_one else load(directory)
         if not loaded.handlers:
             return {}
-        return by_id(build_restore_dag(loaded.handlers, loaded.pools, directory))
+        pools = pools_of(loaded.handlers, loaded.controls)
+        return by_id(build_restore_dag(loaded.handlers, pools, directory))
 
 
 def _is_wanted(name: str) -> bool:
@@ -83,12 +86,15 @@ def _is_wanted(name: str) -> bool:
 
 
 def _load_only(name: str | None, directory: Path | None) -> Loaded:
-    """Return a handler with its pool; none if it is not valid, or if there is no such handler."""
+    """Return a handler, without control data, because a running task already has its pool.
+
+    Return none if it is not valid, or if there is no such handler.
+    """
     try:
         handlers = [load_handler(name, directory)] if name else []
     except HandlerError:
         handlers = []
-    return Loaded(handlers, [], pools_of(handlers))
+    return Loaded(handlers, [], {})
 
 
 def by_id(*dags: DAG) -> dict[str, DAG]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 from airflow.dag_processing.bundles.base import BaseDagBundle
+
+from mqdlq import directories
 
 _TEXT: Final = '''"""DAGs of mqdlq; HandlerBundle has written this file and replaces it."""
 
@@ -59,11 +60,9 @@ class HandlerBundle(BaseDagBundle):
         if file.is_file() and file.read_text(encoding="utf-8") == self._text:
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        descriptor, new = tempfile.mkstemp(dir=self.path, prefix=".mq_dlq-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as written:
-            written.write(self._text)
-        Path(new).chmod(0o644)
-        Path(new).replace(file)
+        with directories.new_file(file) as written:
+            written.write(self._text.encode())
+            os.fchmod(written.fileno(), 0o644)
 
     def get_current_version(self) -> None:
         """Return None: the bundle has no versions."""

@@ -35,7 +35,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.definitions.timetables.assets import AssetTriggeredTimetable
 
 from mqdlq.airflow.copying import Pattern
-from mqdlq.airflow.links import handler_page
+from mqdlq.airflow.links import paths_on_host
 from mqdlq.airflow.operators.base import asset, result_of
 from mqdlq.airflow.operators.stages import POLL_S, Approve, Execute, Report, Retry, Sense, Snapshot
 from mqdlq.airflow.params import SCHEMAS, form
@@ -52,25 +52,29 @@ if TYPE_CHECKING:
 
 def page(handler: Handler, workflow: str, pool: str) -> str:
     """Return Markdown: a link to the operator's page, what the workflow does, then the settings."""
-    link = f"**[Dead letters of {handler.name}]({handler_page(handler.name)})**"
-    facts = {
-        "connection": f"`{handler.connection}`",
-        "rules": f"`{handler.rules}`" if handler.rules else f"the table in `{handler.name}.yaml`",
-        "schedule": f"`{handler.schedule}` (UTC)" if handler.schedule else "none: run by hand",
-        "runs at once": str(handler.runs_at_once),
-        "state queue": f"`{handler.state_queue}`",
-        "attempts counted": handler.count_attempts.replace("_", " "),
-        "retrying ends after": str(handler.max_run_time),
-        "a plan may be acted on for": str(handler.max_plan_age),
-        "pool": f"`{pool}`",
-    }
-    rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
-    return (
-        f"{link}\n\n{workflow.strip()}\n\n"
-        f"## This handler: `{handler.name}`\n\n| | |\n|---|---|\n{rows}\n\n"
-        f"Its file is `{handler.name}.yaml`; the rules are read when a run starts and hold to its"
-        " end.\n"
-    )
+    rules = f"`{handler.rules}`" if handler.rules else f"the table in `{handler.name}.yaml`"
+    schedule = f"`{handler.schedule}` (UTC)" if handler.schedule else "none: run by hand"
+    return f"""\
+**[Dead letters of {handler.name}]({paths_on_host().handler(handler.name)})**
+
+{workflow.strip()}
+
+## This handler: `{handler.name}`
+
+| | |
+|---|---|
+| connection | `{handler.connection}` |
+| rules | {rules} |
+| schedule | {schedule} |
+| runs at once | {handler.runs_at_once} |
+| state queue | `{handler.state_queue}` |
+| attempts counted | {handler.count_attempts.replace("_", " ")} |
+| retrying ends after | {handler.max_run_time} |
+| a plan may be acted on for | {handler.max_plan_age} |
+| pool | `{pool}` |
+
+Its file is `{handler.name}.yaml`; the rules are read when a run starts and hold to its end.
+"""
 
 
 # Choose the schedule of a handler's DAG: none, a timetable, or a watched asset.

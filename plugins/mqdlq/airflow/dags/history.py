@@ -12,7 +12,6 @@ No task connects to a queue manager. A repeated run writes the history again, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,13 +19,13 @@ from airflow.sdk import DAG, BaseOperator, Context, chain, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq import directories
-from mqdlq.airflow.dags.handler_runs import spark_task
+from mqdlq.airflow.dags.handler_runs import LONG_AGO, spark_task
 from mqdlq.airflow.hooks.connections import open_ledger
 from mqdlq.airflow.operators.base import HandlerTask, progress, result_of, started_by, utc_now
-from mqdlq.airflow.pools import load_with_pools
 from mqdlq.errors import HandlerError
 from mqdlq.evaluation.spark_conf import submit_conf
 from mqdlq.handlers import load_handlers
+from mqdlq.handlers.kept import load_kept
 
 
 class ExportOutcomes(HandlerTask):
@@ -122,8 +121,6 @@ def build_history_dag(directory: Path | None = None) -> DAG:
 # raised in a DAG file without DAGs; where all DAGs are in one file, a DAG reports the faults.
 
 DAG_ID: Final = "mq_dlq_broken_handlers"
-LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
-"""With a start in the past, the first run begins as soon as Airflow has seen the DAG."""
 
 _PAGE: Final = """Reports handlers that are not valid and so have no DAG.
 
@@ -138,7 +135,7 @@ disappears, and the DAGs of the handlers appear.
 
 def raise_faults() -> None:
     """Raise the faults of all handlers, except in a process that wants the DAG of one."""
-    if faults := get_parsing_context().dag_id is None and load_with_pools().faults:
+    if faults := get_parsing_context().dag_id is None and load_kept().faults:
         first, *others = faults
         raise HandlerError(first.error_id, "\n\n".join([first.text, *map(str, others)]))
 
@@ -147,7 +144,7 @@ def build_broken_handlers_dag(faults: Sequence[HandlerError], directory: Path | 
     dag = DAG(
         DAG_ID,
         schedule="@hourly",
-        start_date=LONG_AGO,
+        start_date=LONG_AGO,  # the first run begins as soon as Airflow has seen the DAG
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,  # a paused DAG would report nothing

@@ -40,10 +40,12 @@ from mqdlq.airflow.pools import shared_without_a_pool
 from mqdlq.airflow.triggers.waiting import RULES_CHANGED, AnswerTrigger, DepthTrigger, RetryTrigger
 from mqdlq.errors import MqDlqError, QueueManagerError
 from mqdlq.failures import Failure
+from mqdlq.handlers.owners import read_owners
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Look, Run
 from mqdlq.model import Verdict
 from mqdlq.reading import alerts
+from mqdlq.reading.inbox import notifications_of_owners
 from mqdlq.reading.page_paths import Paths
 from mqdlq.stages import sense as sensing
 from mqdlq.stages.sense import follower_of, must_be_followed
@@ -385,7 +387,7 @@ class Retry(Stage):
         if seconds:
             progress.info("%d messages wait for the pass at %s", pending, f"{moment:%H:%M:%S}")
         if seconds >= DEFER_FROM_S:
-            self.defer(trigger=RetryTrigger(moment, left), method_name="resume")
+            self.defer(trigger=RetryTrigger(moment, left, run.run_id), method_name="resume")
         time.sleep(seconds)
         return True
 
@@ -524,7 +526,10 @@ class Report(Stage):
 
     def _conclude(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
         handler, now = self.configuration(), utc_now()
-        send = partial(notify, handler, context=context, run_id=run.run_id)
+        to = notifications_of_owners(run, ledger, read_owners(handler.directory))
+        everyone = handler.alerts.model_copy(update={"notify": (*handler.alerts.notify, *to)})
+        to_all = handler.model_copy(update={"alerts": everyone})
+        send = partial(notify, to_all, context=context, run_id=run.run_id)
         files = replace(
             files, oldest_left=ledger.accounts.oldest_that_stays(run, files.oldest_left)
         )

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from mqdlq.airflow.hooks.connections import shared_ledger
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.operators.base import utc_now
 from mqdlq.constants import TRANSIENT
@@ -89,6 +90,10 @@ async def has_answered(
             seconds,
         )
     return bool(done)
+
+
+STOP_LOOK_S: Final = 10.0
+"""How often a task that waits for its next pass looks whether its run is to stop."""
 
 
 class FewThreads:
@@ -207,25 +212,36 @@ class WakeUps:
 
 
 class RetryTrigger(BaseTrigger):
-    """Fire once at a moment, with the state of the waiting task as the event's payload.
+    """Fire once, at a moment or when the run is to stop, with the task's state as the payload.
 
-    Touches nothing, so any number of copies may run. The state travels here because
+    Only reads the ledger, so any number of copies may run. Without an answer of the ledger it fires
+    at the moment. The state travels here because
     ``airflow dags test`` drops the arguments a task defers with, and keeps the trigger's.
 
     :param moment: when to fire, aware
     :param state: what the task needs to continue, as plain JSON values
+    :param run_id: the run in the ledger
     """
 
-    def __init__(self, moment: datetime, state: dict[str, Any]) -> None:
+    def __init__(self, moment: datetime, state: dict[str, Any], run_id: str = "") -> None:
         super().__init__()
-        self.moment, self.state = moment, state
+        self.moment, self.state, self.run_id = moment, state, run_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return serialized(self, moment=self.moment, state=self.state)
+        return serialized(self, moment=self.moment, state=self.state, run_id=self.run_id)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        await asyncio.sleep(max(0.0, (self.moment - utc_now()).total_seconds()))
+        while (left := (self.moment - utc_now()).total_seconds()) > 0:
+            await asyncio.sleep(min(left, STOP_LOOK_S))
+            asked = shared_threads().submit(partial(_is_to_stop, self.run_id))
+            with suppress(Exception):  # the pass at the moment asks the ledger, too
+                if await asyncio.wait_for(asyncio.wrap_future(asked), STOP_LOOK_S):
+                    break
         yield TriggerEvent(self.state)
+
+
+def _is_to_stop(run_id: str) -> bool:
+    return shared_ledger().audit.stop_of(run_id) is not None
 
 
 async def settings_for(

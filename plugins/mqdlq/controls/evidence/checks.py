@@ -192,18 +192,14 @@ def _browse_since(
 def record_stream_check(execution: Execution, browse: Checking) -> None:
     """Compare the copies with the snapshots since the last check, and record the result."""
     with browse.noting_trouble(execution, "stream queue"):
-        browse.check = _compare_copies(execution, browse)
+        unseen, is_exact = _find_unseen(execution, browse.check, set(browse.copies))
+        doubtful = sorted(unseen)[:MAX_RECONSTRUCTED]
+        possible = {key: one for one in doubtful for key in possible_keys(browse.copies[one])}
+        never_seen, _ = _find_unseen(execution, browse.check, set(possible))
+        is_exact = is_exact and len(doubtful) == len(unseen)
+        unseen -= {one for key, one in possible.items() if key not in never_seen}
+        browse.check = replace(browse.check, unseen=len(unseen), is_exact=is_exact)
     execution.ledger.evidence.record(execution.run.run_id, browse.check)
-
-
-def _compare_copies(execution: Execution, browse: Checking) -> EvidenceCheck:
-    unseen, is_exact = _find_unseen(execution, browse.check, set(browse.copies))
-    doubtful = sorted(unseen)[:MAX_RECONSTRUCTED]
-    possible = {key: one for one in doubtful for key in possible_keys(browse.copies[one])}
-    never_seen, _ = _find_unseen(execution, browse.check, set(possible))
-    is_exact = is_exact and len(doubtful) == len(unseen)
-    unseen -= {one for key, one in possible.items() if key not in never_seen}
-    return replace(browse.check, unseen=len(unseen), is_exact=is_exact)
 
 
 def _find_unseen(

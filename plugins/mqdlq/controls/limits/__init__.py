@@ -60,6 +60,12 @@ class Rates(Keys):
     def has_rate(self) -> bool:
         return any(self.limited())
 
+    def least_time(self, messages: int, size: int) -> float:
+        """Return how many seconds it takes at least to move so many messages and bytes."""
+        amounts = {"messages_per_second": messages, "bytes_per_second": size}
+        amounts["bytes_per_minute"] = 60 * size
+        return max((amounts[key] / limit for key, limit in self.limited()), default=0.0)
+
     def limited(self) -> Iterator[tuple[str, float]]:
         """Yield the keys with a limit, and how much each allows in its period."""
         for key in RATE_KEYS:

@@ -195,14 +195,12 @@ class RateLimits(Control):
 
     def __init__(self, execution: Execution, limits: Limits) -> None:
         self.execution, self._run, self._limits = execution, execution.run, limits
+        run = execution.run
         self._meters = execution.ledger.meters
         self._waited = timedelta(0)
         self._by_meter: dict[Meter, Gauge] = {}
         self._by_destination: dict[Destination | None, list[Gauge]] = {}
-        handler, manager = (
-            f"handler {self._run.handler}",
-            f"queue manager {self._run.queue_manager}",
-        )
+        handler, manager = f"handler {run.handler}", f"queue manager {run.queue_manager}"
         self._common = [
             *self._build(handler, handler, limits),
             *self._build(manager, manager, limits.queue_manager or Rates()),

@@ -86,7 +86,7 @@ class LoopGuard(Control):
     @cached_property
     def _round_trips(self) -> dict[int, RoundTrips]:
         ledger, run_id = self._execution.ledger, self._execution.run.run_id
-        return find_round_trips(ledger, ledger.identities.of_run(run_id))
+        return find_round_trips(ledger, ledger.identities.come_again(run_id))
 
 
 def forward_to(queue: str, tries: int) -> Step:

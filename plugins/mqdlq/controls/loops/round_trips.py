@@ -106,10 +106,10 @@ def return_rows(run: Run | None, ledger: Ledger) -> tuple[ReturnRow, ...]:
         return ()
     limit = configured.loops.limit if configured.loops else None
     known = causes_of(run, ledger)
-    identities = ledger.identities.of_run(run.run_id)
+    again = ledger.identities.come_again(run.run_id)
     forwarded = ledger.outcomes.quarantine_forwards(run.run_id)
     grouped = defaultdict[tuple[int, str, str], list[RoundTrips]](list)
-    for message_id, trips in find_round_trips(ledger, identities).items():
+    for message_id, trips in find_round_trips(ledger, again).items():
         quarantine_q = forwarded.get(message_id, "")
         if limit is None or trips.count < limit or quarantine_q:
             grouped[-trips.count, trips.cause_id, quarantine_q].append(trips)

@@ -6,12 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import Enum, auto
-from typing import ClassVar, Final
+from typing import Any, Final
 
 from mqdlq.constants import MQRC
 from mqdlq.controls.loops.control import AT_ONCE, find_returns
-from mqdlq.controls.ramp import Breaker, Ramp
+from mqdlq.controls.ramp import Breaker
 from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import (
     BrowsedItem,
@@ -178,26 +177,12 @@ TRY = 0
 """The step of a breaker that tries one message; the complete state of a breaker keeps it."""
 
 
-class Event(Enum):
-    """An event at a gate: a pass begins, a message of it moves or fails, or a watch is over."""
-
-    PASS = auto()
-    ADMITTED = auto()
-    MOVED = auto()
-    FAILED = auto()
-    WATCHED = auto()
-
-
-_MOVING, _WATCHING, _OPEN = {RampPhase.MOVING}, {RampPhase.WATCHING}, {RampPhase.OPEN}
-_UNFINISHED, _NOT_OPEN = _MOVING | _WATCHING, set(RampPhase) - _OPEN
-
-
 class CauseGate:
     """Holds the messages of one subject as the state of its ramp and its breaker demands.
 
-    `TRANSITIONS` has all changes of the state. The ledger has the state that was recorded last, and
-    the attempts that count in it: a gate that is created again after a crash allows as many
-    messages as the earlier one had not moved.
+    `decide`, `admit`, `confirm` and `leave` change the state. The ledger has the state that was
+    recorded last, and the attempts that count in it: a gate that is created again after a crash
+    allows as many messages as the earlier one had not moved.
     """
 
     def __init__(self, subject: Subject, recorded: RampState | None, control: CauseControl) -> None:
@@ -206,9 +191,21 @@ class CauseGate:
         self._moved = self._in_flight = self._failures = 0
         self._step_hold: Hold | None = None
         self._last_reason = 0
-        self._unmet: Reason | None = None
         self._is_recorded = recorded is not None
-        self._state = recorded or self._begin()
+        self._state = recorded or RampState(
+            run_id=control.execution.run.run_id,
+            phase=RampPhase.COMPLETE,
+            step=1,
+            allowed=0,
+            depth=None,
+            step_from=0,
+            count_from=0,
+            until=None,
+            why=None,
+            at=self._clock(),
+        )
+        if recorded is None and control.ramp is not None:
+            self._allow(1)
         if recorded is not None and recorded.phase is RampPhase.MOVING:
             self._moved = self._ledger.ramps.moved(subject, recorded.step_from)
         self._failures = self._ledger.ramps.failures_in_a_row(
@@ -224,7 +221,7 @@ class CauseGate:
         # A message that the step has no room for goes before the messages behind it, even if an
         # attempt fails later in this pass and makes room.
         if self._step_hold is None and self._moved + self._in_flight >= state.allowed:
-            why = Why.STEP_UNFINISHED(step=self._describe_step(state))
+            why = Why.STEP_UNFINISHED(step=self._step_in_words)
             self._step_hold = Hold(why, self._clock() + self._watch)
         return self._step_hold
 
@@ -239,9 +236,39 @@ class CauseGate:
     def is_open(self) -> bool:
         return self._state.phase is RampPhase.OPEN
 
+    def decide(self) -> None:
+        """Find the state for a pass; a breaker's try has a watch and a next step as in a ramp."""
+        state, control = self._state, self._control
+        if state.phase is RampPhase.OPEN:
+            if state.until is None or self._clock() >= state.until:
+                self._allow(TRY)
+        elif self._count_returns() >= (1 if self._is_try else control.breaker.returns):
+            moved = self._ledger.ramps.moved(self._subject, state.count_from)
+            facts = {"returned": self._count_returns(), "moved": moved, "place": self._place}
+            self._open(Why.MESSAGES_CAME_BACK(**facts))
+        elif self._puts_failed:
+            self._open_after_failures()
+        elif control.ramp is None and not self._is_try and state.phase is not RampPhase.COMPLETE:
+            self._complete()
+        elif self._has_a_new_ramp():
+            self._allow(1)
+        # The run that moved the messages of a step may have ended before it recorded that.
+        self._watch_a_moved_step()
+        now, state = self._clock(), self._state
+        if state.phase is RampPhase.WATCHING and now >= (state.until or now):
+            self._end_watch()
+
     def admit(self) -> None:
         """Count a message that the pass tries to move; a step begins with the first one."""
-        self._handle(Event.ADMITTED)
+        state = self._state
+        if state.phase is RampPhase.MOVING and not self._is_recorded:
+            last = self._ledger.ramps.last_attempt()
+            self._enter(
+                RampPhase.MOVING,
+                depth=self._control.inquire(self._subject)[0],
+                step_from=last,
+                count_from=last if state.step <= 1 else state.count_from,
+            )
         self._in_flight += 1
 
     def confirm(self, messages: int) -> None:
@@ -249,7 +276,7 @@ class CauseGate:
         self._in_flight -= messages
         self._moved += messages
         self._failures = 0
-        self._handle(Event.MOVED)
+        self._watch_a_moved_step()
 
     def leave(self, reason: int) -> None:
         """Count a put that failed, unless `reason` is 0; open the breaker after too many."""
@@ -258,55 +285,74 @@ class CauseGate:
             return
         self._failures += 1
         self._last_reason = reason
-        self._handle(Event.FAILED)
+        if self._puts_failed and not self.is_open:
+            self._open_after_failures()
 
-    def decide(self) -> None:
-        self._handle(Event.PASS)
-        # The run that moved the messages of a step may have ended before it recorded that.
-        self._handle(Event.MOVED)
-        now, state = self._clock(), self._state
-        if state.phase is RampPhase.WATCHING and now >= (state.until or now):
-            self._unmet = self._find_unmet_condition()
-            self._handle(Event.WATCHED)
+    # Changes of the state
 
-    def _handle(self, event: Event) -> None:
-        """Follow the first transition that applies, and record its state.
-
-        A step that may begin is recorded when its first message is admitted.
-        """
-        for states, awaited, guard, then, phase in self.TRANSITIONS:
-            if event is awaited and self._state.phase in states and guard(self):
-                self._state = replace(then(self), phase=phase)
-                self._is_recorded = event is Event.ADMITTED or phase is not RampPhase.MOVING
-                if self._is_recorded:
-                    self._record()
-                return
-
-    def _record(self) -> None:
+    def _enter(self, phase: RampPhase, **changes: Any) -> None:
+        """Change the state, and record it."""
         execution = self._control.execution
-        self._state = replace(self._state, run_id=execution.run.run_id, at=self._clock())
+        changes |= {"phase": phase, "run_id": execution.run.run_id, "at": self._clock()}
+        self._state = replace(self._state, **changes)
+        self._is_recorded = True
         self._ledger.ramps.record(self._subject, self._state)
         execution.log.info("%s: %s", self._place, words_of(self._state.why))
 
-    # Guards of transitions
+    def _allow(self, step: int) -> None:
+        """Let a step begin; that is recorded when its first message is admitted."""
+        ramp = self._control.ramp
+        allowed = ramp.steps[step - 1] if ramp is not None and step != TRY else 1
+        state = replace(self._state, phase=RampPhase.MOVING, step=step, allowed=allowed)
+        self._state = replace(state, until=None)
+        self._state = replace(self._state, why=Why.STEP_MAY_MOVE(step=self._step_in_words))
+        self._moved = self._in_flight = self._failures = 0
+        self._is_recorded = False
 
-    def _always(self) -> bool:
-        return True
+    def _watch_a_moved_step(self) -> None:
+        if self._state.phase is RampPhase.MOVING and self._moved >= self._state.allowed:
+            last = self._ledger.ramps.last_moved_at(self._subject)
+            self._watch_until((last or self._clock()) + self._watch)
 
-    def _pause_is_over(self) -> bool:
-        return self._state.until is None or self._clock() >= self._state.until
+    def _watch_until(self, until: datetime, unmet: Reason | None = None) -> None:
+        facts = {"step": self._step_in_words, "place": self._place, "until": until, "unmet": unmet}
+        self._enter(RampPhase.WATCHING, until=until, why=Why.STEP_WATCHED(**facts))
 
-    def _came_back(self) -> bool:
-        return self._count_returns() >= (1 if self._is_try else self._control.breaker.returns)
+    def _end_watch(self) -> None:
+        ramp, state = self._control.ramp, self._state
+        if unmet := self._find_unmet_condition():
+            self._watch_until(self._clock() + self._watch, unmet)
+            return
+        if ramp is not None:
+            # A breaker's try is a first step of one message.
+            done = state.step if state.step != TRY else int(ramp.steps[0] == 1)
+            if done < len(ramp.steps):
+                self._allow(done + 1)
+                return
+        self._complete()
 
+    def _complete(self) -> None:
+        ramp = self._control.ramp
+        step, why = (len(ramp.steps), Why.RAMP_COMPLETE()) if ramp else (TRY, Why.BREAKER_CLOSED())
+        last = self._ledger.ramps.last_attempt()
+        self._enter(RampPhase.COMPLETE, step=step, step_from=last, until=None, why=why)
+
+    def _open(self, why: Reason) -> None:
+        until = self._clock() + self._control.breaker.pause
+        self._enter(RampPhase.OPEN, until=until, why=Why.BREAKER_OPEN(why=why, until=until))
+
+    def _open_after_failures(self) -> None:
+        facts = {"puts": self._failures, "place": self._place}
+        if self._last_reason:
+            self._open(Why.PUTS_FAILED_WITH(**facts, mqrc=self._last_reason))
+        else:
+            self._open(Why.PUTS_FAILED(**facts))
+
+    # Conditions
+
+    @property
     def _puts_failed(self) -> bool:
         return self._failures >= (1 if self._is_try else self._control.breaker.failures)
-
-    def _target_lacks_something(self) -> bool:
-        return self._unmet is not None
-
-    def _has_lost_its_ramp(self) -> bool:
-        return self._control.ramp is None and not self._is_try
 
     def _has_a_new_ramp(self) -> bool:
         """Whether a ramp starts again: there was none before, or no message moved for long."""
@@ -320,104 +366,8 @@ class CauseGate:
         last = self._ledger.ramps.last_moved_at(self._subject)
         return last is None or self._clock() > last + ramp.forget_after
 
-    def _is_new_step(self) -> bool:
-        return not self._is_recorded
-
-    def _step_has_moved(self) -> bool:
-        return self._moved >= self._state.allowed
-
-    def _has_a_next_step(self) -> bool:
-        ramp = self._control.ramp
-        return ramp is not None and self._steps_done(ramp) < len(ramp.steps)
-
-    # New states
-
-    def _try_one(self) -> RampState:
-        return self._allow(TRY)
-
-    def _begin_first_step(self) -> RampState:
-        return self._allow(1)
-
-    def _begin_next_step(self) -> RampState:
-        ramp = self._control.ramp
-        return self._allow(self._steps_done(ramp) + 1 if ramp else TRY)
-
-    def _enter_step(self) -> RampState:
-        last = self._ledger.ramps.last_attempt()
-        return replace(
-            self._state,
-            depth=self._control.inquire(self._subject)[0],
-            step_from=last,
-            count_from=last if self._state.step <= 1 else self._state.count_from,
-        )
-
-    def _open_after_returns(self) -> RampState:
-        moved = self._ledger.ramps.moved(self._subject, self._state.count_from)
-        returned = self._count_returns()
-        return self._open(Why.MESSAGES_CAME_BACK(returned=returned, moved=moved, place=self._place))
-
-    def _open_after_failures(self) -> RampState:
-        facts = {"puts": self._failures, "place": self._place}
-        if not self._last_reason:
-            return self._open(Why.PUTS_FAILED(**facts))
-        return self._open(Why.PUTS_FAILED_WITH(**facts, mqrc=self._last_reason))
-
-    def _watch_target(self) -> RampState:
-        last = self._ledger.ramps.last_moved_at(self._subject)
-        return self._watch_until((last or self._clock()) + self._watch)
-
-    def _watch_longer(self) -> RampState:
-        return self._watch_until(self._clock() + self._watch, self._unmet)
-
-    def _complete(self) -> RampState:
-        ramp = self._control.ramp
-        step, why = (len(ramp.steps), Why.RAMP_COMPLETE()) if ramp else (TRY, Why.BREAKER_CLOSED())
-        last = self._ledger.ramps.last_attempt()
-        return replace(self._state, step=step, step_from=last, until=None, why=why)
-
-    # Parts of guards and states
-
-    def _begin(self) -> RampState:
-        nothing = RampState(
-            run_id=self._control.execution.run.run_id,
-            phase=RampPhase.COMPLETE,
-            step=1,
-            allowed=0,
-            depth=None,
-            step_from=0,
-            count_from=0,
-            until=None,
-            why=None,
-            at=self._clock(),
-        )
-        if self._control.ramp is None:
-            return nothing
-        return replace(self._allow(1, nothing), phase=RampPhase.MOVING)
-
-    def _allow(self, step: int, before: RampState | None = None) -> RampState:
-        ramp = self._control.ramp
-        allowed = ramp.steps[step - 1] if ramp is not None and step != TRY else 1
-        state = replace(before or self._state, step=step, allowed=allowed, until=None)
-        self._moved = self._in_flight = self._failures = 0
-        return replace(state, why=Why.STEP_MAY_MOVE(step=self._describe_step(state)))
-
-    def _open(self, why: Reason) -> RampState:
-        until = self._clock() + self._control.breaker.pause
-        return replace(self._state, until=until, why=Why.BREAKER_OPEN(why=why, until=until))
-
-    def _watch_until(self, until: datetime, unmet: Reason | None = None) -> RampState:
-        step = self._describe_step(self._state)
-        why = Why.STEP_WATCHED(step=step, place=self._place, until=until, unmet=unmet)
-        return replace(self._state, until=until, why=why)
-
     def _count_returns(self) -> int:
         return self._control.count_returns(self._subject, self._state.count_from)
-
-    def _steps_done(self, ramp: Ramp) -> int:
-        """Return how many steps are done; a breaker's try is a first step of one message."""
-        if self._state.step != TRY:
-            return self._state.step
-        return 1 if ramp.steps[0] == 1 else 0
 
     def _find_unmet_condition(self) -> Reason | None:
         """Return what the target lacks for the next step, or None; the unknown counts as met."""
@@ -437,10 +387,12 @@ class CauseGate:
             return Why.NOT_CONSUMED(depth=depth, before=before)
         return None
 
-    def _describe_step(self, state: RampState) -> Reason:
+    @property
+    def _step_in_words(self) -> Reason:
+        state, ramp = self._state, self._control.ramp
         if state.step == TRY:
             return Why.BREAKER_TRY()
-        steps = len(self._control.ramp.steps) if self._control.ramp else state.step
+        steps = len(ramp.steps) if ramp else state.step
         return Why.RAMP_STEP(step=state.step, steps=steps, messages=state.allowed)
 
     @property
@@ -455,20 +407,3 @@ class CauseGate:
     def _place(self) -> str:
         name = self._subject.target_q or BLANK_NAME
         return place(name, self._subject.target_q_mgr)
-
-    # A step that tries one message, of a breaker, has its watch and its next step as one of a ramp.
-    # The first row whose guard holds applies; a new state is returned without its phase.
-    TRANSITIONS: ClassVar = (
-        # in state, at event, if guard, then new state, in phase
-        (_OPEN, Event.PASS, _pause_is_over, _try_one, RampPhase.MOVING),
-        (_NOT_OPEN, Event.PASS, _came_back, _open_after_returns, RampPhase.OPEN),
-        (_NOT_OPEN, Event.PASS, _puts_failed, _open_after_failures, RampPhase.OPEN),
-        (_UNFINISHED, Event.PASS, _has_lost_its_ramp, _complete, RampPhase.COMPLETE),
-        (_NOT_OPEN, Event.PASS, _has_a_new_ramp, _begin_first_step, RampPhase.MOVING),
-        (_MOVING, Event.ADMITTED, _is_new_step, _enter_step, RampPhase.MOVING),
-        (_MOVING, Event.MOVED, _step_has_moved, _watch_target, RampPhase.WATCHING),
-        (_NOT_OPEN, Event.FAILED, _puts_failed, _open_after_failures, RampPhase.OPEN),
-        (_WATCHING, Event.WATCHED, _target_lacks_something, _watch_longer, RampPhase.WATCHING),
-        (_WATCHING, Event.WATCHED, _has_a_next_step, _begin_next_step, RampPhase.MOVING),
-        (_WATCHING, Event.WATCHED, _always, _complete, RampPhase.COMPLETE),
-    )

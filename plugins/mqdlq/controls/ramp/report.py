@@ -37,14 +37,14 @@ def ramp_rows(run: Run | None, ledger: Ledger, settled_at: datetime | None) -> t
     """Return the states that the ramps and breakers of a run had at its end, oldest first.
 
     They are the states that the run has recorded, and those of earlier runs that hold messages of
-    the run. Until the run has settled its messages, at `settled_at`, and in a run for named
+    the run. Until the run has settled its messages, at `settled_at`, and in a run for some
     messages, these are the states of all its causes.
     """
     if run is None or not read_controls(run.controls).act_by_cause:
         return ()
     known = causes_of(run, ledger)
     states = ledger.ramps.current(run.queue_manager, run.queue, settled_at)
-    knows_all = settled_at is not None and not run.named
+    knows_all = settled_at is not None and not run.is_for_some
     awaited = ledger.ramps.awaited_targets(run.run_id) if knows_all and states else None
     return tuple(
         RampRow(

@@ -1,8 +1,9 @@
-"""Find the changes that a repair makes to one message, and whether the body allows them.
+"""Find the changes that a repair makes to one message, and whether its body allows them.
 
 MQMD.Format and MQMD.CodedCharSetId describe the first part of a body. If that part is a header such
 as an MQRFH2, the header itself has the Format and the CCSID of the data after it (IBM MQ docs,
-"MQRFH2 - Rules and formatting header 2"): these cannot change without changing the body.
+"MQRFH2 - Rules and formatting header 2"): these cannot change without changing the body. A body
+that replaces another one begins with the same headers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mqdlq import headers
 from mqdlq.causes import mq_name
 from mqdlq.controls.repair import Repair, read_repair
 from mqdlq.errors import LakeError
+from mqdlq.headers.chain import Chain
 from mqdlq.lake import planned_messages, snapshot_rows
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import MessageRepair, Run
@@ -23,6 +25,7 @@ from mqdlq.model import AttemptState, MessageClass, Step
 from mqdlq.reasons import Reason, Why, code_of, words_of
 from mqdlq.words import count, target
 
+_TEXT: Final = "MQSTR"
 COLUMNS: Final = (
     *("class", "format", "coded_char_set_id", "header_chain", "total_length"),
     *("dlh_format", "dlh_coded_char_set_id", "dlh_dest_q_name", "dlh_dest_q_mgr_name"),
@@ -59,29 +62,51 @@ def find_changes(
         target_q=step.target_q,
         target_q_mgr=local if is_local else step.target_q_mgr,
         length=row["total_length"] - offset,
+        body_to=repair.body_sha256 or "",
+        length_to=repair.body_length or 0,
     )
     # The first header behind an MQDLH, which is itself in the chain.
-    header = next(iter((row["header_chain"] or ())[has_dlh:]), "")
-    return replace(changes, refusal=_find_refusal(changes, header))
+    found = (row["header_chain"] or ())[has_dlh:]
+    refusal = _find_refusal(changes, next(iter(found), ""))
+    if changes.body_to and headers.AMS_HEADER in found:
+        refusal = Why.BODY_PROTECTED()
+    return replace(changes, refusal=refusal)
 
 
-def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> MessageRepair:
-    """Return the changes, refused if the new Format announces a header that is not in the body.
+def check_body(
+    changes: MessageRepair, descriptor: bytes, body: bytes, replacement: bytes | None = None
+) -> MessageRepair:
+    """Return the changes, refused if they do not fit the body that will be put.
 
-    `descriptor` is the packed MQMD, `body` the whole message, with its MQDLH if it has one.
+    That is the case if a new Format announces a header that is not in it. A replacement must begin
+    with the headers of the original, and be text if its Format is MQSTR. `descriptor` is the packed
+    MQMD, `body` the whole message, with its MQDLH if it has one.
     """
-    if changes.refusal or changes.format_from == changes.format_to:
+    if changes.refusal or (changes.format_from == changes.format_to and replacement is None):
         return changes
     md = headers.MessageDescriptor.decode(descriptor)
     _, _, dlh = headers.classify(body, len(body), **md.following)
-    chain = headers.walk(
-        body,
-        len(body),
-        encoding=dlh.encoding if dlh else md.encoding,
-        ccsid=changes.ccsid_to,
-        format=changes.format_to,
-        offset=headers.DLH_LENGTH if dlh else 0,
+    encoding, original = (
+        dlh.encoding if dlh else md.encoding,
+        body[headers.DLH_LENGTH * bool(dlh) :],
     )
+    put = original if replacement is None else replacement
+    chain = headers.walk(
+        put, len(put), encoding=encoding, ccsid=changes.ccsid_to, format=changes.format_to
+    )
+    if replacement is not None:
+        old = headers.walk(
+            original,
+            len(original),
+            encoding=encoding,
+            ccsid=changes.ccsid_from,
+            format=changes.format_from,
+        )
+        flags = [md.msg_flags, *(getattr(one.record, "msg_flags", 0) for one in old.headers)]
+        refusal = _find_fault_of_replacement(changes, replacement, original, chain, old)
+        if any(one & headers.SEGMENT for one in flags):
+            refusal = Why.BODY_OF_SEGMENT()
+        return replace(changes, refusal=refusal)
     if chain.is_whole:
         return changes
     if not chain.headers:
@@ -91,6 +116,21 @@ def check_body(changes: MessageRepair, descriptor: bytes, body: bytes) -> Messag
     return replace(changes, refusal=refusal)
 
 
+def _find_fault_of_replacement(
+    changes: MessageRepair, replacement: bytes, original: bytes, new: Chain, old: Chain
+) -> Reason | None:
+    if replacement == original:
+        return _find_refusal(replace(changes, body_to=""), "")
+    names = ", ".join(one.structure for one in old.headers)
+    if replacement[: new.payload_offset] != original[: old.payload_offset] or not new.is_whole:
+        return Why.BODY_WITHOUT_HEADERS(headers=names or "none that can be read")
+    encoding, ccsid, format_ = new.following or (0, 0, "")
+    data = replacement[new.payload_offset :]
+    if format_.rstrip() == _TEXT and headers.read_text(data, ccsid, encoding) is None:
+        return Why.BODY_NOT_TEXT(ccsid=ccsid)
+    return None
+
+
 def name_of_format(value: str) -> str:
     """Return a Format as people read it: a blank one has a name, control characters are escaped."""
     return repr(value)[1:-1] or "MQFMT_NONE"
@@ -98,6 +138,8 @@ def name_of_format(value: str) -> str:
 
 def _find_refusal(changes: MessageRepair, header: str) -> Reason | None:
     described = changes.format_to, changes.ccsid_to
+    if changes.body_to and described == (changes.format_from, changes.ccsid_from):
+        return None
     if described != (changes.format_from, changes.ccsid_from):
         return Why.HEADER_DESCRIBES_DATA(header=header) if header else None
     if (changes.dest_q_from, changes.dest_q_mgr_from) != (changes.target_q, changes.target_q_mgr):
@@ -113,11 +155,11 @@ def describe_changes(changes: MessageRepair) -> str:
     """
     if changes.refusal:
         return f"not repaired: {changes.refusal.words}"
-    length = count(changes.length, "byte")
     header = headers.HEADER_OF_FORMAT.get(changes.format_to, "")
     is_new = header and changes.format_from != changes.format_to
     condition = f"; only if its data begin with a valid {header}" if is_new else ""
-    return f"{describe_fields(changes)}; body unchanged, {length}{condition}"
+    unchanged = "" if changes.body_to else f"; body unchanged, {count(changes.length, 'byte')}"
+    return f"{describe_fields(changes)}{unchanged}{condition}"
 
 
 def explain_delivery(changes: MessageRepair) -> Reason:
@@ -132,7 +174,11 @@ def describe_fields(changes: MessageRepair) -> str:
         ("CodedCharSetId", changes.ccsid_from, changes.ccsid_to),
         ("destination", old_target, target(changes.target_q, changes.target_q_mgr)),
     )
-    return ", ".join(f"{name}: {old} → {new}" for name, old, new in pairs if old != new)
+    words = [f"{name}: {old} → {new}" for name, old, new in pairs if old != new]
+    if changes.body_to:
+        new = f"{count(changes.length_to, 'byte')} with SHA-256 {changes.body_to[:12]}…"
+        words.append(f"body: {count(changes.length, 'byte')} → {new}")
+    return ", ".join(words)
 
 
 def find_all_changes(
@@ -213,4 +259,5 @@ def repair_in_words(row: RepairRow) -> str:
     states = [f"{row.delivered:,} delivered, originals in the archive"] if row.delivered else []
     states += [f"{row.unknown:,} not known"] if row.unknown else []
     states += [f"{rest:,} not delivered"] if rest else []
-    return f"{messages} with {row.changes}; body unchanged; {'; '.join(states)}"
+    unchanged = "" if "body: " in row.changes else "; body unchanged"
+    return f"{messages} with {row.changes}{unchanged}; {'; '.join(states)}"

@@ -146,6 +146,9 @@ def _of_run(what: AuditKind, run: Any, **columns: Any) -> sa.Select[Any]:
 
 def _start(run: Any, remark: str = "") -> sa.Select[Any]:
     kind = run.run_type + sa.case((run.dry_run, sa.literal(", dry run")), else_=sa.literal(""))
+    if "condition" in run:
+        meets = sa.literal(", for messages with ") + run.condition
+        kind += sa.case((run.condition != "", meets), else_=sa.literal(""))
     details = kind + sa.literal(remark)
     return _of_run(AuditKind.RUN_STARTED, run, at=run.started_at, details=details)
 

@@ -17,6 +17,7 @@ from mqdlq.ledger import tables as t
 from mqdlq.ledger.database import Condition, Repository, Row, is_last, total
 from mqdlq.ledger.runs import IS_FOR_ALL, is_on_queue
 from mqdlq.ledger.snapshots import CAUSE_IN_ROW, cause_in_row
+from mqdlq.model import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +55,14 @@ class Histories(Repository):
         return sorted(points, key=lambda point: point.at)
 
     def accounts(self, span: Span) -> Sequence[Row]:
-        """Return runs that closed their account, with the age of the queue and their resolution.
+        """Return `at` and `oldest_left` of runs that closed their account.
 
-        A row has `at`, `oldest_left`, since when the oldest remaining message is there, and
-        `resolution_median_s` and `resolution_p90_s`, the seconds from arrival to departure, None
-        if no message departed.
+        `oldest_left` is since when the oldest remaining message is there, None if none remained.
         """
-        seen, last = t.sightings.c, t.verdicts.c
-        is_its_last = (last.run_id == t.runs.c.run_id) & is_last(t.verdicts, "run_id")
+        seen = t.sightings.c
         query = (
-            sa.select(seen.at, seen.oldest_left, last.resolution_median_s, last.resolution_p90_s)
+            sa.select(seen.at, seen.oldest_left)
             .join(t.runs, t.runs.c.run_id == seen.run_id)
-            .outerjoin(t.verdicts, is_its_last)
             .where(_within(span), _ACTS_ON_ALL)
         )
         return self._rows(query.order_by(seen.at))
@@ -82,25 +79,18 @@ class Histories(Repository):
         )
         return [(taken_at, reason, arrived) for taken_at, reason, arrived in self._rows(query)]
 
-    def outcomes(self, span: Span) -> Sequence[Row]:
-        """Return how many messages runs booked with an outcome by a rule of a table.
-
-        A row has `at`, when the run began, `rules_digest`, `rule`, `action`, `outcome` and
-        `messages`, as the last report of the run counted them.
-        """
+    def expiries(self, span: Span) -> list[tuple[datetime, int]]:
+        """Return when runs began, and how many messages each booked as expired, by its report."""
         counted, at = t.verdict_outcomes.c, t.runs.c.started_at
-        kinds = counted["rule", "action", "outcome"]
         query = (
-            sa.select(
-                *(at.label("at"), t.runs.c.rules_digest, *kinds),
-                total(counted.messages).label("messages"),
-            )
+            sa.select(at, total(counted.messages))
             .join(t.verdicts, t.verdicts.c.run_id == t.runs.c.run_id)
             .join(t.verdict_outcomes, counted.verdict_seq == t.verdicts.c.seq)
             .where(_within(span), _ACTS_ON_ALL, is_last(t.verdicts, "run_id"))
-            .group_by(t.runs.c.run_id, at, t.runs.c.rules_digest, *kinds)
+            .where(counted.outcome == Outcome.EXPIRED)
+            .group_by(t.runs.c.run_id, at)
         )
-        return self._rows(query.order_by(at, *kinds))
+        return [(began, messages) for began, messages in self._rows(query.order_by(at))]
 
 
 _SEES_A_QUEUE: Final = t.runs.c.run_type != "backfill"

@@ -92,9 +92,6 @@ class SinceSnapshot:
         default_factory=dict, compare=False, repr=False
     )
 
-    def reader(self) -> LaterReader:
-        return LaterReader(self.by_key)
-
     @property
     def runs(self) -> dict[str, SettledSince]:
         """The later runs by id, each with all messages that it booked or learned of."""

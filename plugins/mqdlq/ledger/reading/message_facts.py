@@ -144,8 +144,13 @@ class KnownMessages(Repository):
         queues = sa.select(*t.runs.c["queue_manager", "queue"]).where(is_own).distinct()
         return sa.or_(sa.false(), *(is_at(*place) for place in self._rows(queues)))
 
-    def snapshots(self, handlers: Iterable[str]) -> list[KnownSnapshot]:
-        """Return the snapshots of handlers that are there and have full rows, newest first."""
+    def snapshots(
+        self, handlers: Iterable[str], *, with_compact: bool = False
+    ) -> list[KnownSnapshot]:
+        """Return the snapshots of handlers that are there, newest first.
+
+        Those without full rows are among them only `with_compact`.
+        """
         taken = t.snapshots.c
         query = (
             sa.select(
@@ -153,8 +158,10 @@ class KnownMessages(Repository):
                 *t.runs.c["handler", "queue_manager", "queue"],
             )
             .join(t.runs, t.runs.c.run_id == taken.run_id)
-            .where(taken.messages > taken.settled, taken.pruned_at.is_(None))
+            .where(taken.pruned_at.is_(None))
         )
+        if not with_compact:
+            query = query.where(taken.messages > taken.settled)
         rows = self._among(query, t.runs.c.handler, sorted(set(handlers)))
         found = [KnownSnapshot(**row._asdict()) for row in rows]
         return sorted(found, key=lambda one: (one.taken_at, one.snapshot_id), reverse=True)

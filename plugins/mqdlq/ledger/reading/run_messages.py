@@ -15,7 +15,7 @@ from mqdlq.ledger import tables as t
 from mqdlq.ledger.database import Condition, Repository, columns_of, in_parts, total
 from mqdlq.ledger.messages import LISTED, Listed, is_of_run, is_only_dry_run, listed
 from mqdlq.ledger.reading.message_facts import begins
-from mqdlq.model import AttemptState, Outcome, Trait
+from mqdlq.model import AttemptState, Disposition, Outcome, Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,18 @@ class RunMessages(Repository):
         planned = self._count(sa.select(number).where(is_of_run(t.listed_messages, run_id)))
         return RunCounts(booked, dry, known, planned, max(moments, default=None))
 
+    def moved(self, run_id: str, since: datetime | None) -> tuple[int, int, int]:
+        """Count the planned messages of a run, those that have moved, and those since a time."""
+        lots, own = t.outcome_lots.c, t.listed_messages.c
+        is_planned = is_of_run(t.listed_messages, run_id) & (own.disposition == Disposition.PLANNED)
+        has_moved = is_of_run(t.outcome_lots, run_id) & lots.outcome.in_(sorted(HANDLED))
+        moved = sa.select(total(lots.messages)).where(has_moved)
+        return (
+            self._count(sa.select(sa.func.count()).where(is_planned)),
+            self._count(moved),
+            self._count(moved.where(lots.at >= since)) if since else 0,
+        )
+
     def endings(
         self, run_id: str, outcomes: Collection[Outcome] = (), up_to: int | None = None
     ) -> Endings:
@@ -131,9 +143,6 @@ class RunMessages(Repository):
             query = query.where(lot.c.outcome.in_(sorted(outcomes)))
         found = [row for row in self._rows(query) if row[0]]
         return Endings([t.OutcomeFact(*row[1:]) for row in found], [row[0] for row in found])
-
-    def unbooked(self, run_id: str) -> array[int]:
-        return self.select(run_id, OutcomeFilter(is_unbooked=True))
 
     def select(self, run_id: str, chosen: OutcomeFilter) -> array[int]:
         """Return the browse_seqs that a filter selects, in order, eight bytes for each."""

@@ -7,7 +7,7 @@ take one statement more.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -29,7 +29,7 @@ from mqdlq.ledger.database import (
 )
 from mqdlq.ledger.messages import is_at, is_leased
 from mqdlq.ledger.reading.later_outcomes import LaterCount, LaterOutcomes
-from mqdlq.ledger.runs import IS_FOR_ALL, before_the_start
+from mqdlq.ledger.runs import IS_FOR_ALL, before_the_start, is_for_all
 from mqdlq.ledger.snapshots import Snapshots
 from mqdlq.model import DEPARTED, GIVEN_ACTION, Disposition, Outcome
 
@@ -90,6 +90,7 @@ class RunFacts:
     asked_why: str = ""
     max_run_time_s: int = 0
     named_messages: int = 0
+    condition: str = ""
     oldest_left: datetime | None = None
     departed: int = 0
     asked_at: datetime | None = None
@@ -150,13 +151,11 @@ class SeenQueue:
         return whole if has_account else self.closed
 
 
-class _Facts(Repository):
+class RunLists(Repository):
+    """The state of all handlers, or of one, its runs as a list, and facts that only pages show."""
+
     def _facts(self, is_meant: Condition) -> list[RunFacts]:
-        return [_run(row) for row in self._rows(run_facts(is_meant))]
-
-
-class Overview(_Facts):
-    """The state of all handlers, or of one."""
+        return [_run(row) for row in self._rows(_run_facts(is_meant))]
 
     def queues(self, handler: str | None = None) -> list[SeenQueue]:
         """Return each queue that a handler had a run on, by handler, queue manager and queue."""
@@ -215,50 +214,6 @@ class Overview(_Facts):
         found = self._facts(t.runs.c.run_id.in_(newest))
         return sorted(found, key=lambda run: run.started_at, reverse=True)
 
-
-class HandledQueues(Repository):
-    """Queues that handlers handled, and the runs that say what happens to all their messages.
-
-    Backfills, runs for named messages and runs with a given action do not count: they take no
-    snapshot of the whole queue, or do not use the handler's table.
-    """
-
-    def of_handler(self, handler: str) -> list[tuple[str, str]]:
-        """Return each queue manager and queue, in the order of their last runs, newest first."""
-        place, last = t.runs.c["queue_manager", "queue"], sa.func.max(t.runs.c.started_at)
-        query = sa.select(*place).where(t.runs.c.handler == handler).group_by(*place)
-        rows = self._rows(query.order_by(last.desc()))
-        return [(queue_manager, queue) for queue_manager, queue in rows]
-
-    def newest_run(self, handler: str, queue_manager: str, queue: str) -> t.Run | None:
-        query = select_records(t.runs, t.Run).where(_has_table(handler, queue_manager, queue))
-        return self._one(t.Run, query.order_by(t.runs.c.started_at.desc()))
-
-    def newest_snapshot(
-        self, handler: str, queue_manager: str, queue: str
-    ) -> t.TakenSnapshot | None:
-        return next(iter(self.snapshots(handler, queue_manager, queue, limit=1)), None)
-
-    def snapshots(
-        self,
-        handler: str,
-        queue_manager: str,
-        queue: str,
-        *,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[t.TakenSnapshot]:
-        """Return the newest snapshots that are there, from `since` to before `until`."""
-        at, is_there = t.snapshots.c.taken_at, t.snapshots.c.pruned_at.is_(None)
-        is_meant = _has_table(handler, queue_manager, queue)
-        query = Snapshots.taken(is_there, is_meant, *_within(since, until, at))
-        return self._list(t.TakenSnapshot, query.order_by(at.desc()).limit(limit))
-
-
-class RunLists(_Facts):
-    """Runs of a handler as a list, and the facts about single runs that only pages show."""
-
     def page(
         self, handler: str, chosen: RunFilter, *, offset: int = 0, limit: int = 50
     ) -> list[RunFacts]:
@@ -301,15 +256,22 @@ class RunLists(_Facts):
         return self._map(query.group_by(t.leases.c.run_id))
 
     def leased(
-        self, queue_manager: str, queue: str, keys: Collection[str], now: datetime
+        self, queue_manager: str, queue: str, keys: Collection[str] | None, now: datetime
     ) -> dict[str, str]:
-        """Return the run that has a lease on the messages of a queue with these keys (hex)."""
+        """Return by key (hex) the run that has a lease on a message of a queue.
+
+        The messages are those with these keys, or all.
+        """
         query = (
             sa.select(t.messages.c.message_key, t.leases.c.run_id)
             .join(t.leases, t.leases.c.message_id == t.messages.c.message_id)
             .where(is_at(queue_manager, queue), is_leased(now))
         )
-        found = self._among(query, t.messages.c.message_key, sorted(map(bytes.fromhex, keys)))
+        if keys is None:
+            found: Iterable[Row] = self._rows(query)
+        else:
+            wanted = sorted(map(bytes.fromhex, keys))
+            found = self._among(query, t.messages.c.message_key, wanted)
         return {key.hex(): run_id for key, run_id in found}
 
     def refused_handler(self, run_id: str) -> str:
@@ -322,13 +284,53 @@ class RunLists(_Facts):
         return _entry_of(row) if row else None
 
 
+class HandledQueues(Repository):
+    """Queues that handlers handled, and the runs that say what happens to all their messages.
+
+    Backfills, runs for named messages and runs with a given action do not count: they take no
+    snapshot of the whole queue, or do not use the handler's table.
+    """
+
+    def of_handler(self, handler: str) -> list[tuple[str, str]]:
+        """Return each queue manager and queue, in the order of their last runs, newest first."""
+        place, last = t.runs.c["queue_manager", "queue"], sa.func.max(t.runs.c.started_at)
+        query = sa.select(*place).where(t.runs.c.handler == handler).group_by(*place)
+        rows = self._rows(query.order_by(last.desc()))
+        return [(queue_manager, queue) for queue_manager, queue in rows]
+
+    def newest_run(self, handler: str, queue_manager: str, queue: str) -> t.Run | None:
+        query = select_records(t.runs, t.Run).where(_has_table(handler, queue_manager, queue))
+        return self._one(t.Run, query.order_by(t.runs.c.started_at.desc()))
+
+    def newest_snapshot(
+        self, handler: str, queue_manager: str, queue: str
+    ) -> t.TakenSnapshot | None:
+        return next(iter(self.snapshots(handler, queue_manager, queue, limit=1)), None)
+
+    def snapshots(
+        self,
+        handler: str,
+        queue_manager: str,
+        queue: str,
+        *,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[t.TakenSnapshot]:
+        """Return the newest snapshots that are there, from `since` to before `until`."""
+        at, is_there = t.snapshots.c.taken_at, t.snapshots.c.pruned_at.is_(None)
+        is_meant = _has_table(handler, queue_manager, queue)
+        query = Snapshots.taken(is_there, is_meant, *_within(since, until, at))
+        return self._list(t.TakenSnapshot, query.order_by(at.desc()).limit(limit))
+
+
 # The columns of a run.
 
 _PARTS: Final = (t.Look, t.TakenSnapshot, t.Sighting, t.RecordedVerdict)
 _OF_RUN: Final = [one.name for one in fields(RunFacts)[: -len(_PARTS) - 3]]
 
 
-def run_facts(is_meant: Condition) -> sa.Select[Any]:
+def _run_facts(is_meant: Condition) -> sa.Select[Any]:
     run_id, look, report = t.runs.c.run_id, t.looks.alias("look"), t.verdicts.alias("report")
     last_look = sa.select(sa.func.max(t.looks.c.seq)).where(t.looks.c.run_id == run_id)
     last_report = sa.select(sa.func.max(t.verdicts.c.seq)).where(t.verdicts.c.run_id == run_id)
@@ -398,7 +400,7 @@ def _picked(handler: str | None) -> sa.CTE:
         query = sa.select(one.c.run_id).where(*own, *conditions)
         return query.order_by(one.c.started_at.desc()).offset(number).limit(1).scalar_subquery()
 
-    is_whole = (one.c.message_keys == ()) & (one.c.run_type != "backfill")
+    is_whole = is_for_all(one) & (one.c.run_type != "backfill")
     inner = sa.select(
         groups,
         nth(0, groups).label("last"),
@@ -454,6 +456,7 @@ _NOTHING: Final = {
     "dry_run": sa.false(),
     "asked_why": sa.literal(""),
     "named_messages": sa.literal(0),
+    "condition": sa.literal(""),
     "why": sa.literal(""),
     "tries": sa.literal(0),
 }

@@ -6,8 +6,6 @@ Names from a message keep their control characters; the renderers make them visi
 
 from __future__ import annotations
 
-import math
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -33,9 +31,10 @@ from mqdlq.failures import Failure, left_no_word
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import in_parts
-from mqdlq.ledger.reading.later_outcomes import SinceSnapshot
+from mqdlq.ledger.reading.later_outcomes import LaterReader, SinceSnapshot
 from mqdlq.ledger.reading.run_messages import HANDLED, AttemptCount, Endings, RunCounts
 from mqdlq.ledger.tables import (
+    AuditEvent,
     EvidenceCheck,
     LearnedCount,
     RecordedVerdict,
@@ -59,7 +58,7 @@ from mqdlq.reading.run import (
     rule_rows,
 )
 from mqdlq.reading.run_messages import Message, MessageList, UnreadableError, messages_of
-from mqdlq.words import count, moment
+from mqdlq.words import count, moment, stop_in_words
 
 STAGES: Final = ("sense", "snapshot", "evaluate", "approve", "execute", "retry")
 
@@ -71,8 +70,9 @@ class RunReading:
     Of the messages, `needs_attention` need it. `learned` has the outcomes that this run corrected
     for earlier runs, and later runs for this one. `ramps` has the ramps and breakers of the run's
     causes, `returns` the messages that came back and are not quarantined on this queue, `evidence`
-    the checks of the queue by other records, `repairs` the changes of a run with a repair. With
-    `is_reported`, verdict, headline and reason are those of the run's last report.
+    the checks of the queue by other records, `repairs` the changes of a run with a repair,
+    `stopped` who asked the run to stop. With `is_reported`, verdict, headline and reason are those
+    of the run's last report.
     """
 
     run_id: str
@@ -91,6 +91,7 @@ class RunReading:
     repairs: tuple[RepairRow, ...]
     evidence: tuple[EvidenceCheck, ...]
     needs_attention: int
+    stopped: AuditEvent | None
     is_reported: bool = False
 
     @property
@@ -140,9 +141,7 @@ class Report(RunReading):
     full. `without_outcome`, `unaccounted_groups` and `unaccounted` do the same for messages without
     an outcome. `more` says how many messages are not listed, and which command lists them all; it
     is "" if all are listed. `oldest_left` is the time since when the oldest remaining message is on
-    the queue. `resolution` has the seconds from arrival to departure, `median_s` and `p90_s`, of
-    the messages that departed, if any did. `expiry` is None without a snapshot, and for a run for
-    named messages.
+    the queue. `expiry` is None if the run has no snapshot, or is for named messages.
     """
 
     ended_at: datetime | None
@@ -157,7 +156,6 @@ class Report(RunReading):
     more: str
     oldest_left: datetime | None
     written_at: datetime
-    resolution: Mapping[str, float] | None = None
     expiry: Expiry | None = None
 
     @property
@@ -264,7 +262,6 @@ def read_report(
         more=_more(run_id, attention.messages + unaccounted.messages, len(listed) + len(missing)),
         oldest_left=gathered.oldest_left,
         written_at=now,
-        resolution=_resolution(gathered.resolution_s),
         expiry=gathered.expiry.result(_count_expired(sources, ledger)) if gathered.expiry else None,
     )
 
@@ -321,12 +318,15 @@ def _reading(
         "repairs": repair_rows(sources.run, ledger),
         "evidence": tuple(ledger.evidence.of_run(run_id)),
         "needs_attention": how["attention"],
+        "stopped": ledger.audit.stop_of(run_id),
     }
 
 
 def control_lines(run: RunReading) -> list[tuple[str, list[str]]]:
     """Return what a report says of the controls of a run: the title and lines of each section."""
+    stop = run.stopped
     return [
+        ("Stopped", [stop_in_words(stop)] if stop else []),
         ("Came back", [return_in_words(row) for row in run.returns]),
         ("Ramps and breakers", [ramp_in_words(row) for row in run.ramps]),
         ("Repairs", [repair_in_words(row) for row in run.repairs]),
@@ -350,15 +350,6 @@ def ordered(stages: Mapping[str, str]) -> dict[str, str]:
         stages, key=lambda one: (STAGES.index(one) if one in STAGES else len(STAGES), one)
     )
     return {name: str(stages[name] or "none") for name in names}
-
-
-def _resolution(seconds: Sequence[float]) -> Mapping[str, float] | None:
-    """Return the median and the ninetieth percentile, each the time of one message."""
-    if not seconds:
-        return None
-    rising = np.sort(seconds)
-    parts = {"median_s": 0.5, "p90_s": 0.9}
-    return {name: float(rising[math.ceil(part * len(rising)) - 1]) for name, part in parts.items()}
 
 
 def _more(run_id: str, messages: int, listed: int) -> str:
@@ -387,20 +378,27 @@ def _last_fact(sources: Sources, last_outcome: datetime | None) -> datetime | No
 # The messages, counted and grouped one by one.
 
 
-class Gathered:
-    """The messages of a run, counted and grouped one by one; handled messages are not kept.
+_CAUSE: Final = ("class", "dlh_reason", "dlh_dest_q_name", "dlh_dest_q_mgr_name")
+_COUNTED: Final = ("kind", "since", "place")
 
-    `full_rows` counts the snapshot's full rows. `attention` has the messages that need attention,
-    `unaccounted` those without an outcome. `resolution_s` has the seconds from arrival to departure
-    of each message that departed.
+
+class Gathered:
+    """The messages of a run, counted and grouped; those that the run handled are not kept.
+
+    The `handled` ones are counted in columns of batches, if there may be many, the others one by
+    one. `full_rows` counts the snapshot's full rows. `attention` has the messages that need
+    attention, `unaccounted` those without an outcome.
     """
 
-    def __init__(self, expiry: ExpiryForecast | None) -> None:
+    def __init__(self, expiry: ExpiryForecast | None, handled: Endings | None) -> None:
+        facts = handled.facts if handled else ()
+        self._outcomes = [*dict.fromkeys(fact.outcome for fact in facts)]
+        # The last ones belong to the number -1.
+        self._kinds = np.array([*(self._outcomes.index(fact.outcome) for fact in facts), -1])
         self.expiry = expiry
         self.causes = CauseCounter()
         self.attention = GroupedMessages()
         self.unaccounted = GroupedMessages()
-        self.resolution_s = array("d")
         self.full_rows = 0
         self.oldest_left: datetime | None = None
 
@@ -420,36 +418,16 @@ class Gathered:
             self.attention.add(message)
         if fact is None:
             self.unaccounted.add(message)
-        elif outcome in DEPARTED and message.since is not None and not message.was_left_before:
-            self.resolution_s.append((fact.at - message.since).total_seconds())
-
-
-_CAUSE: Final = ("class", "dlh_reason", "dlh_dest_q_name", "dlh_dest_q_mgr_name")
-
-
-class _HandledMessages:
-    """Counts the messages that a run handled, in columns of batches: there may be a million."""
-
-    def __init__(self, handled: Endings, gathered: Gathered) -> None:
-        self._gathered = gathered
-        self._outcomes = [*dict.fromkeys(fact.outcome for fact in handled.facts)]
-        # The last ones belong to the number -1.
-        kinds = [self._outcomes.index(fact.outcome) for fact in handled.facts]
-        times = [fact.at.replace(tzinfo=None) for fact in handled.facts]
-        self._kinds, self._times = np.array([*kinds, -1]), np.array([*times, None], "M8[us]")
 
     def take(self, rows: pa.RecordBatch, numbers: Numbers) -> None:
-        """Count the messages of a batch whose endings have a number.
+        """Count the messages of a batch whose endings have a number; there may be a million.
 
         The causes of the others are met, too, in their order: a counter has room for so many.
         """
         since = pc.coalesce(rows.column("dead_lettered_at"), rows.column("put_at"))
         columns = [*(rows.column(name) for name in _CAUSE), self._kinds[numbers], since]
         self._count_causes(pa.table([*columns, np.arange(len(rows))], [*_CAUSE, *_COUNTED]))
-        taken = self._times[numbers] - since.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
-        seconds = taken[(numbers >= 0) & ~np.isnat(taken)].astype(np.int64) / 1e6
-        self._gathered.resolution_s.frombytes(seconds.tobytes())
-        self._gathered.full_rows += int((numbers >= 0).sum())
+        self.full_rows += int((numbers >= 0).sum())
 
     def _count_causes(self, table: pa.Table) -> None:
         numbers = [("since", "min"), ("since", "max"), ("place", "min"), ([], "count_all")]
@@ -458,7 +436,7 @@ class _HandledMessages:
             cls, kind, name = MessageClass(group["class"]), group["kind"], group["dlh_dest_q_name"]
             if cls is MessageClass.DEAD_LETTER:
                 names = name or "", group["dlh_dest_q_mgr_name"] or ""
-                self._gathered.causes.add(
+                self.causes.add(
                     find_cause(cls, group["dlh_reason"] or 0, *names),
                     names[0],
                     group["since_min"],
@@ -468,15 +446,12 @@ class _HandledMessages:
                 )
 
 
-_COUNTED: Final = ("kind", "since", "place")
-
-
 def gather(
     sources: Sources, ledger: Ledger, since: SinceSnapshot | None
 ) -> tuple[Sources, Gathered]:
     """Read all messages of a run once; data missing in the lake is reported in `troubles`."""
     forecast = _start_forecast(sources, ledger)
-    is_whole = sources.run is not None and not sources.is_for_named and not (since and since.by_key)
+    is_whole = sources.run is not None and not (since and since.by_key)
     handled = (
         ledger.run_messages.endings(sources.run.run_id, HANDLED)
         if sources.run and is_whole
@@ -484,10 +459,9 @@ def gather(
     )
     may = {"in_lake": True, "settled": True}
     while True:
-        gathered = Gathered(forecast() if forecast is not None else None)
+        gathered = Gathered(forecast() if forecast is not None else None, handled)
         try:
-            take = _HandledMessages(handled, gathered).take if handled else None
-            found = messages_of(sources, ledger, handled=handled, take=take, **may)
+            found = messages_of(sources, ledger, handled=handled, take=gathered.take, **may)
             for message in _as_of_today(found, since):
                 gathered.add(message)
         except UnreadableError as error:
@@ -511,7 +485,7 @@ def _as_of_today(messages: Iterator[Message], since: SinceSnapshot | None) -> It
     if since is None or not since.by_key:
         yield from messages
         return
-    reader = since.reader()
+    reader = LaterReader(since.by_key)
     for message in messages:
         later = reader.take(bytes.fromhex(message.message_key))
         if later is None or later.needs_attention:

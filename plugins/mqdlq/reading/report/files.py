@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mqdlq import directories
 from mqdlq.failures import Failure
+from mqdlq.lake.cause_numbers import book_causes
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Ending, RecordedVerdict
 from mqdlq.reading.page_paths import Paths
@@ -19,6 +20,7 @@ from mqdlq.reading.report.html_report import render_html
 from mqdlq.reading.report.json_report import render_json
 from mqdlq.reading.report.markdown import failure_note, run_note
 from mqdlq.reading.report.text_report import render_text
+from mqdlq.reading.standings import Quiet, find_quiet
 from mqdlq.words import visible
 
 
@@ -48,8 +50,8 @@ def write_report(
     states Airflow gave the stages) and `failures` (why stages failed) are all there is.
     `airflow` is where people reach Airflow with the operator's page: an address, "" if it is not
     known, None without a page. Only an address makes links in the files.
-    The verdict is recorded in the ledger if it has the run. Raises LedgerError for a run id that
-    cannot name a directory.
+    The verdict, and the numbers of the inbox, are recorded in the ledger if it has the run. Raises
+    LedgerError for a run id that cannot name a directory.
     """
     directory = directories.report_directory(run_id)
     report = read_report(
@@ -64,12 +66,14 @@ def write_report(
     _write(json_path, render_json(report))
     if report.run is not None:
         _record_verdict(report, ledger)
+        book_causes(report.run, ledger)
+    quiet = find_quiet(report.run, ledger, clock()) if report.run is not None else Quiet()
     return ReportFiles(
         **{one.name: getattr(report, one.name) for one in fields(Report)},
         text=text,
         html_path=html_path,
         json_path=json_path,
-        note=run_note(report, None if airflow is None else Paths(airflow)),
+        note=run_note(report, None if airflow is None else Paths(airflow), quiet),
     )
 
 
@@ -93,7 +97,7 @@ def describe_unreported(
 
 
 def _record_verdict(report: Report, ledger: Ledger) -> None:
-    account, resolution = report.account, report.resolution or {}
+    account = report.account
     verdict = RecordedVerdict(
         verdict=report.verdict,
         headline=report.headline,
@@ -101,8 +105,6 @@ def _record_verdict(report: Report, ledger: Ledger) -> None:
         messages=account.messages if account is not None else None,
         adds_up=account.adds_up if account is not None else None,
         attention=report.needs_attention,
-        resolution_median_s=resolution.get("median_s"),
-        resolution_p90_s=resolution.get("p90_s"),
         at=report.written_at,
         failed_tasks=tuple(one.task for one in report.failures),
     )

@@ -15,8 +15,8 @@ from typing import Final
 from mqdlq.causes import generalize, is_generalized
 from mqdlq.model import Outcome
 from mqdlq.reading.page_paths import Paths
-from mqdlq.reading.run_messages import Message, Tried, command_for
-from mqdlq.words import STATES, count, numbers, place, span, target, visible
+from mqdlq.reading.run_messages import Message, Selection, Tried, command_for, selected
+from mqdlq.words import count, numbers, place, span, target, visible
 
 MOST_OF_A_GROUP: Final = 1_000
 """How many messages in the same trouble a report lists in full."""
@@ -63,13 +63,20 @@ class MessageGroup:
     is_mixed: bool = False
 
     @property
-    def command(self) -> str:
-        """The command that acts on all of them, "" if they are too many, or no command helps."""
+    def selection(self) -> Selection:
+        """The parameter that selects them: many are all of the cause with the same outcome."""
+        keys = selected([row.message_key for row in self.rows])
+        if keys and len(self.rows) == self.messages:
+            return keys
         first = self.first
-        if first.outcome is not None and (self.is_mixed or len(self.rows) < self.messages):
-            return ""
-        keys = [row.message_key for row in self.rows]
-        return command_for(first.sources.run, first.outcome, first.cls, keys)
+        is_alike = first.cause_id and first.outcome is not None and not self.is_mixed
+        return {"where": f"cause={first.cause_id} and state={first.outcome}"} if is_alike else {}
+
+    @property
+    def command(self) -> str:
+        """The command that acts on all of them, "" if no command helps."""
+        first = self.first
+        return command_for(first.sources.run, first.outcome, first.cls, self.selection)
 
 
 class GroupedMessages:
@@ -197,7 +204,7 @@ def tried_in_words(tried: TriedGroup, messages: int) -> str:
     return (
         f"{first.action}{to} by rule {first.rule} (line {first.line}), "
         f"{count(tried.attempts, 'attempt')}{each}, {tried.first_at:%H:%M:%S}{until}: "
-        f"{first.reason_text or STATES[first.state]}"
+        f"{first.reason_text or first.state.words}"
     )
 
 
@@ -224,5 +231,6 @@ def text_command(group: MessageGroup) -> str:
     It has line breaks where JSON allows them, so that it can be pasted.
     """
     lines = _BETWEEN_KEYS.sub("\n", group.command).splitlines()
-    fits = group.messages <= MOST_KEYS_IN_TEXT and all(len(line) <= _WIDTH for line in lines)
+    keys = group.selection.get("message_keys", ())
+    fits = len(keys) <= MOST_KEYS_IN_TEXT and all(len(line) <= _WIDTH for line in lines)
     return "\n".join(lines) if fits else ""

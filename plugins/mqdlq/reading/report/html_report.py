@@ -32,7 +32,6 @@ from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report import building, groups
 from mqdlq.reading.report.building import Report, control_lines
 from mqdlq.reading.run import BINS, Account
-from mqdlq.words import VERDICTS
 
 WIDTH: Final = 1000.0
 HALF: Final = 20.0
@@ -133,12 +132,11 @@ def component_environment(*directories: Path) -> Environment:
         "number": "{:,}".format,
         "outcome": _outcome,
         "reason": reason_text,
-        **_by_name(words.visible, words.moment, words.span),
+        **_by_name(words.visible, words.moment, words.span, words.stop_in_words),
         **_by_name(evidence_in_words, ramp_in_words, repair_in_words, return_in_words),
     }
     environment.globals |= {
         "classes": words.CLASSES,
-        "states": words.STATES,
         "half": HALF,
         **_by_name(words.cause_in_words, words.count, words.destination_of, words.period),
         **_by_name(words.place, words.target, words.not_selected, words.untouched_in_words),
@@ -180,7 +178,7 @@ def render_html(report: Report, paths: Paths | None = None) -> str:
         css=Markup(css),  # noqa: S704 (files of ours)
         csp=security_policy(),
         paths=paths,
-        verdict=VERDICTS[report.verdict],
+        verdict=report.verdict.words,
         bar=account_bar(report.account) if report.account else (),
         rules=[list(rows) for _, rows in groupby(rules, key=lambda row: row.rule)],
         failed_rules=report.failed_rules[:MOST_GROUPS],

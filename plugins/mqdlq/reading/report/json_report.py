@@ -22,15 +22,11 @@ from io import StringIO
 from typing import Any, Final
 
 from mqdlq.causes import CountedCause
-from mqdlq.controls.loops.round_trips import ReturnRow
-from mqdlq.controls.ramp.report import RampRow
-from mqdlq.controls.repair.changes import RepairRow
-from mqdlq.failures import Failure
 from mqdlq.ledger.reading.run_messages import AttemptCount
-from mqdlq.ledger.tables import EvidenceCheck, LearnedCount, Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import AuditEvent, Run, Sighting, TakenSnapshot
 from mqdlq.reading.report.building import Expiry, Report
-from mqdlq.reading.report.groups import MessageGroup, TriedGroup
-from mqdlq.reading.run import Account, FailedRule, PlanFacts, RuleRow
+from mqdlq.reading.report.groups import MessageGroup
+from mqdlq.reading.run import Account, FailedRule, RuleRow
 from mqdlq.reading.run_messages import Message, Tried
 from mqdlq.words import cause_in_words
 
@@ -53,6 +49,8 @@ RUN: Final[Mapping[str, Any]] = {
     "started_at": None,
     "ended_at": None,
     "message_keys": (),
+    "condition": "",
+    "as_of": "",
 }
 """The keys of a run, with their values where the ledger has no such run."""
 
@@ -61,10 +59,20 @@ _RULE: Final = ("rule", "line", "text", "action", "target_q", "target_q_mgr")
 KEYS: Final[Mapping[type, Sequence[str]]] = {
     Report: (
         *("verdict", "headline", "why", "account", "rules", "failed_rules", "learned", "timeline"),
-        *("attempts", "ramps", "returns", "repairs", "evidence", "run", "stages", "failures"),
+        *(
+            "attempts",
+            "ramps",
+            "returns",
+            "repairs",
+            "evidence",
+            "stopped",
+            "run",
+            "stages",
+            "failures",
+        ),
         *("troubles", "snapshot", "plan", "causes", "needs_attention", "attention_groups"),
         *("attention_messages", "without_outcome", "unaccounted_groups", "unaccounted", "more"),
-        *("oldest_left", "written_at", "resolution", "expiry"),
+        *("oldest_left", "written_at", "expiry"),
     ),
     Run: [name for name in RUN if name != "ended_at"],
     Account: (
@@ -87,16 +95,11 @@ KEYS: Final[Mapping[type, Sequence[str]]] = {
     MessageGroup: (*("first", "messages", "browse_seqs", "rows", "tried", "is_mixed", "command"),),
     Tried: ("rule", "line", *_RULE[3:], "state", "reason", "reason_text", "at"),
     AttemptCount: ("at", "rule", *_RULE[3:], "state", "reason", "attempts"),
-    TakenSnapshot: ("snapshot_id", "location", "messages", "taken_at"),
+    TakenSnapshot: ("snapshot_id", "location", "messages", "taken_at", "absent"),
+    AuditEvent: ("at", "who", "why"),
     Expiry: ("until", "has_schedule", "messages", "first_at", "causes", "expired", "new"),
 }
 """The keys of the records that have other fields, or have them in another order."""
-
-RECORDS: Final[tuple[type, ...]] = (
-    *(*KEYS, PlanFacts, TriedGroup, Failure, LearnedCount, RampRow, ReturnRow, RepairRow),
-    EvidenceCheck,
-)
-"""The records that a document has, itself first."""
 
 _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that JSON does not escape: C1 controls, and controls of the text direction."""
@@ -126,7 +129,7 @@ def render_row(row: Message) -> str:
 
 
 def _harmless(text: str) -> str:
-    return text if text.isprintable() else _ACTING.sub(_escaped, text)
+    return text if text.isprintable() else _ACTING.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
 
 
 def keys_of(record: type[Any]) -> Sequence[str]:
@@ -141,10 +144,6 @@ def _shallow(record: Any, *others: Any) -> dict[str, Any]:
         of = next(one for one in (record, *others) if hasattr(one, name))
         found[name] = getattr(of, name)
     return found
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
 
 
 def shown(record: Any) -> dict[str, Any]:

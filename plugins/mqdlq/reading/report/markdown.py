@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from mqdlq.causes import COLUMNS, CauseCounter
+from mqdlq.controls.repair import read_repair
 from mqdlq.controls.repair.changes import describe_changes, find_all_changes
 from mqdlq.failures import Failure
 from mqdlq.lake import PlanDescription, plan_directory, planned_messages, snapshot_rows
@@ -23,7 +24,8 @@ from mqdlq.model import Action, PlannedMessage, Step, Verdict
 from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.report.building import Report
 from mqdlq.reading.run import NO_RULE, WrittenRule, written_rules
-from mqdlq.words import VERDICTS, count, moment, place, span, target, visible
+from mqdlq.reading.standings import Quiet
+from mqdlq.words import count, moment, place, span, target, visible
 
 MOST: Final = 200
 _ADDRESS: Final = re.compile(r"(?i)//|www\.|[^\s@]@[^\s@]|[^\x20-\x7e]")
@@ -69,6 +71,7 @@ def link(words: str, address: str) -> str:
 # The words that a run's note in Airflow shows, in Markdown.
 
 _MOST_WHY: Final = 300
+_LOUD: Final = Quiet()
 
 
 def failure_note(failure: Failure) -> str:
@@ -81,25 +84,29 @@ def _code(text: str) -> str:
     return code(" ".join(text.split()), _MOST_WHY)
 
 
-def run_note(report: Report, paths: Paths | None = None) -> Mapping[str, str]:
+def run_note(report: Report, paths: Paths | None = None, quiet: Quiet = _LOUD) -> Mapping[str, str]:
     """Return the words of the `note` of the run, and of the mark on its task report.
 
     With `paths` the note ends with links to the report and to the run on the operator's page.
 
     `attention` is "" for a run that needs no attention: Airflow marks notes in its grid, so only
-    other runs have a mark there. Text that may come from messages or from MQ is in a code span.
+    other runs have a mark there. Muted causes need none. Text that may come from messages or from
+    MQ is in a code span.
     """
-    words = f"{VERDICTS[report.verdict]}. {plain(report.headline)}"
+    words = f"{report.verdict.words}. {plain(report.headline)}"
     if report.why:
         words += f" Why: {_code(report.why)}"
     if report.next_steps:
         words += f" Next: {_code(report.next_steps)}"
+    if quiet.words:
+        words += f" {quiet.words}"
     if paths is not None and report.run is not None:
         of = (report.run.handler, report.run_id)
         report_link = link("Report", paths.run_report(*of))
         words += f" {report_link}, {link('run in Dead letters', paths.run(*of))}."
-    has_mark = report.verdict is Verdict.ATTENTION
-    attention = f"{count(report.needs_attention, 'message')} to act on." if has_mark else ""
+    number = report.needs_attention - quiet.attention
+    has_mark = report.verdict is Verdict.ATTENTION and number > 0
+    attention = f"{count(number, 'message')} to act on." if has_mark else ""
     return {"note": words, "attention": attention}
 
 
@@ -201,7 +208,9 @@ def _repairs(
     yield "### Repair"
     kept = settings.keep_archive_for
     until = "without a time limit" if kept is None else f"until {moment(settings.now + kept)}"
-    yield f"The body of each message stays as it is. The archive keeps the originals {until}.\n"
+    repair = read_repair(run.repair)
+    stays = "" if repair and repair.body_sha256 else "The body of each message stays as it is. "
+    yield f"{stays}The archive keeps the originals {until}.\n"
     for words, messages in counted.most_common(MOST_REPAIRS):
         yield f"- {code(words, _MOST_OF_A_RULE)}: {count(messages, 'message')}"
     if rest := sum(counted.values()) - sum(n for _, n in counted.most_common(MOST_REPAIRS)):

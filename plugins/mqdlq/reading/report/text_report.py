@@ -112,6 +112,8 @@ def _facts(report: building.Report, paths: Paths | None) -> Table:
             "Rules",
             Text(f"{words.visible(run.rules_source)}  {run.rules_digest[:12]}", overflow="fold"),
         )
+        if run.condition:
+            facts.add_row("Only", Text(words.visible(report.sources.meant), overflow="fold"))
         if paths is not None:
             facts.add_row("Page", Text(paths.run(run.handler, run.run_id), overflow="fold"))
     if report.stages:

@@ -8,12 +8,13 @@ from functools import lru_cache
 from itertools import islice
 
 from mqdlq.controls.registry import ControlChain
-from mqdlq.controls.repair import Repair
+from mqdlq.controls.repair import Repair, read_repair
 from mqdlq.controls.repair.changes import check_body
 from mqdlq.controls.work import Planned, PlannedAttempt, WorkList
 from mqdlq.errors import ExecutionError, LakeError, QueueManagerError
 from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, following_ccsid, message_key
 from mqdlq.lake.archive import Copy, name_of_copies, read_copies, steady_digest, write_copies
+from mqdlq.lake.replacements import read_replacement
 from mqdlq.ledger.tables import MessageRepair, Run
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage, browse_with_properties
@@ -34,8 +35,20 @@ def needs_copy(step: Step, run: Run) -> bool:
     return step.action is Action.DISCARD or bool(run.repair and step.rule)
 
 
+def read_whole_repair(run: Run, lake_root: str) -> Repair | None:
+    """Return the repair of a run with its replacement; LakeError if that is missing or altered."""
+    repair = read_repair(run.repair)
+    if repair is None or repair.body_sha256 is None:
+        return repair
+    return replace(repair, content=read_replacement(lake_root, run.handler, repair.body_sha256))
+
+
 def archive_messages(
-    execution: Execution, work: WorkList, cursor: BrowseCursor, controls: ControlChain
+    execution: Execution,
+    work: WorkList,
+    cursor: BrowseCursor,
+    controls: ControlChain,
+    repair: Repair | None,
 ) -> dict[int, str]:
     """Archive the messages whose next step needs a copy; return the copies' steady digests.
 
@@ -66,7 +79,8 @@ def archive_messages(
     at = execution.clock()
     steady: dict[int, str] = {}
     changes: list[MessageRepair] = []
-    copies = islice(_browse_copies(work, cursor, wanted, changes, steady), number)
+    body = repair.content if repair else None
+    copies = islice(_browse_copies(work, cursor, wanted, changes, steady, body), number)
     location, digests = write_copies(execution.lake_root, run.run_id, name_of_copies(at), copies)
     ledger.archive.record(run.run_id, location, digests, at, changes)
     why = "delivered repaired" if run.repair else "discarded"
@@ -97,12 +111,13 @@ def read_recorded_copies(execution: Execution, recorded: Mapping[int, str]) -> d
     return steady
 
 
-def _browse_copies(
+def _browse_copies(  # noqa: PLR0917 (what is copied, and what is found out about it)
     work: WorkList,
     cursor: BrowseCursor,
     wanted: set[int],
     changes: list[MessageRepair],
     steady: dict[int, str],
+    replacement: bytes | None,
 ) -> Iterator[Copy]:
     """Yield copies of the wanted messages; add the changes and the steady digests of the copies.
 
@@ -117,7 +132,7 @@ def _browse_copies(
             body = cursor.find(met.browsed.token, met.browsed.total_length)
             if body is None:
                 continue
-            item.changes = check_body(item.changes, body.descriptor, body.prefix)
+            item.changes = check_body(item.changes, body.descriptor, body.prefix, replacement)
             item.withheld_reason = item.changes.refusal
             if item.changes.refusal:
                 changes.append(item.changes)
@@ -276,19 +291,20 @@ def build_delivery(step: Step, got: GotMessage) -> Delivery:
 
 
 def repair_delivery(delivery: Delivery, repair: Repair, got: GotMessage) -> Delivery:
-    """Return the put with the Format and CodedCharSetId of a repair; its body is the same."""
+    """Return the put with the Format and CodedCharSetId of a repair, and its body if it has one."""
+    if repair.content is not None:
+        delivery = delivery._replace(body=repair.content)
     if delivery.format is None:  # the message has no MQDLH
         descriptor = got.descriptor
-        delivery = replace(
-            delivery,
+        delivery = delivery._replace(
             encoding=descriptor.Encoding,
             coded_char_set_id=descriptor.CodedCharSetId,
             format=descriptor.Format,
         )
     if repair.coded_char_set_id is not None:
-        delivery = replace(delivery, coded_char_set_id=repair.coded_char_set_id)
+        delivery = delivery._replace(coded_char_set_id=repair.coded_char_set_id)
     if repair.format is not None:
-        delivery = replace(delivery, format=repair.format.ljust(8).encode("ascii"))
+        delivery = delivery._replace(format=repair.format.ljust(8).encode("ascii"))
     return delivery
 
 

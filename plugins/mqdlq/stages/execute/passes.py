@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mqdlq.constants import reason_text
 from mqdlq.controls.registry import ControlChain, browsed_length, open_controls
-from mqdlq.controls.repair import read_repair
+from mqdlq.controls.repair import Repair
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import BrowsedItem, Planned, PlannedAttempt, WorkItem
 from mqdlq.errors import ExecutionError, QueueManagerError
@@ -32,6 +32,7 @@ from mqdlq.resources import Execution
 from mqdlq.rules import parse
 from mqdlq.stages.execute import attempts, dead_letters, pending_steps
 from mqdlq.stages.older_ledger import begin_work
+from mqdlq.stages.stopping import StopWatch, find_stop
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
 from mqdlq.stages.units.interruptions import hold_state_queue
@@ -42,6 +43,8 @@ from mqdlq.structures import MQDLH, MQMD
 def find_reason_not_to_wait(
     run: Run, handler: Handler, ledger: Ledger, pending: int, next_pass_at: datetime
 ) -> str:
+    if why := find_stop(run, ledger):
+        return why.words
     if handler.is_continuous:
         return f"{pending} messages are left to the pass of the next run"
     snapshot = ledger.snapshots.of_run(run.run_id)
@@ -167,6 +170,7 @@ def make_pass(execution: Execution) -> PassResult:
     if why := pending_steps.find_reason_not_to_act(run, ledger):
         execution.log.info("%s: nothing is executed", why.words)
         return PassResult(0, None, 0)
+    repair = dead_letters.read_whole_repair(run, execution.lake_root)
     with _open_queues(execution) as (state, cursor, browsing):
         begun = begin_work(execution, run.run_id, run.state_queue, state)
         moved = attempts.read_moved(state.markers(), run.run_id, plan.plan_id)
@@ -176,7 +180,10 @@ def make_pass(execution: Execution) -> PassResult:
         pending_steps.skip_leased_messages(work, execution)
         controls = open_controls(execution)
         controls.observe_queue(work, cursor)
-        copies = dead_letters.archive_messages(execution, work, cursor, controls)
+        stop = StopWatch(execution)
+        given = work, cursor, controls, repair
+        archive = partial(dead_letters.archive_messages, execution, *given)
+        copies = {} if stop.is_asked() else archive()
         limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
         booking = attempts.AttemptRecorder(
@@ -192,7 +199,7 @@ def make_pass(execution: Execution) -> PassResult:
                 number=run.connections,
                 open_lane=partial(_open_lane, execution, copies),
                 find_places=partial(_find_places, controls, destinations),
-                may_begin=booking.may_begin,
+                may_begin=lambda move: not stop.is_asked() and booking.may_begin(move),
             )
         else:
             is_apart = browsing is not cursor
@@ -200,8 +207,8 @@ def make_pass(execution: Execution) -> PassResult:
             units = UnitEngine(source, booking, markers=state, destinations=destinations)
         with units:
             units.clear_markers_later(markers)
-            for met in work.browse(browsing):
-                planned = _plan_move(controls.gather(met), started, copies, run)
+            for met in stop.before(work.browse(browsing)):
+                planned = _plan_move(controls.gather(met), started, copies, run, repair)
                 if not planned:
                     continue
                 with units.turn:
@@ -211,7 +218,7 @@ def make_pass(execution: Execution) -> PassResult:
                     units.offer(planned)
         controls.finish()
         controls.hold_all(work)  # the moves of this pass may have changed the holds
-        pending = work.find_pending_items()
+        pending = [] if stop.is_asked() else work.find_pending_items()
         next_pass_at = _find_next_pass(run, started, pending)
         pending_steps.lease_until(next_pass_at, pending, execution)
     for (queue, reason), count in booking.failures.items():
@@ -240,7 +247,11 @@ def _begin_or_resume_pass(execution: Execution) -> datetime:
 
 
 def _plan_move(
-    together: Sequence[BrowsedItem], started: datetime, copies: Mapping[int, str], run: Run
+    together: Sequence[BrowsedItem],
+    started: datetime,
+    copies: Mapping[int, str],
+    run: Run,
+    repair: Repair | None,
 ) -> Planned | None:
     """Return the move of these messages in this pass, all of them or none; None if they must stay.
 
@@ -254,8 +265,8 @@ def _plan_move(
         if dead_letters.needs_copy(step, run) and item.message.message_id not in copies:
             item.withheld_reason = Why.NOT_ARCHIVED()
             continue
-        repair = None if step.rule == QUARANTINE else read_repair(run.repair)
-        planned.append(PlannedAttempt(item, step, met.browsed, repair))
+        changed = None if step.rule == QUARANTINE else repair
+        planned.append(PlannedAttempt(item, step, met.browsed, changed))
     return Planned(tuple(planned)) if planned and len(planned) == len(together) else None
 
 

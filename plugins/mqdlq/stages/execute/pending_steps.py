@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,7 @@ from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkItem, WorkList
 from mqdlq.errors import ExecutionError
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.messages import RunMessage
+from mqdlq.ledger.messages import LEASE_GRACE, RunMessage
 from mqdlq.ledger.tables import AcceptedPlan, Attempt, OutcomeFact, Run
 from mqdlq.model import Action, AttemptState, Disposition, Outcome, Step
 from mqdlq.reasons import Reason, Why
@@ -281,9 +281,6 @@ def _find_reason_to_withhold(item: WorkItem, run: Run, *, truncated: bool) -> Re
 # leases the messages that it will try again, so that another run skips them. A run that dies in a
 # pass holds no lease.
 
-LEASE_GRACE = timedelta(minutes=5)
-"""How late the next pass may begin before other runs may take the messages."""
-
 
 def skip_leased_messages(work: WorkList, execution: Execution) -> None:
     """Record the outcome `leased_by_run` for messages that another run leases."""
@@ -308,9 +305,8 @@ def lease_until(moment: datetime | None, items: Sequence[WorkItem], execution: E
     """
     run_id, ledger, now = execution.run.run_id, execution.ledger, execution.clock()
     ids = {item.message.message_id for item in items} if moment is not None else set()
-    held = {
-        key for key, owner in ledger.messages.lease_holders(run_id, now).items() if owner == run_id
-    }
+    holders = ledger.messages.lease_holders(run_id, now)
+    held = {key for key, owner in holders.items() if owner == run_id}
     ledger.messages.lease(run_id, sorted(held - ids), now)
     if moment is not None:
         ledger.messages.lease(run_id, sorted(ids), moment + LEASE_GRACE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -19,7 +19,9 @@ from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkItem
 from mqdlq.errors import AccountError, ExecutionError
 from mqdlq.lake import count_settled, read_manifest, settled_rows, snapshot_rows
+from mqdlq.lake.row_masks import keys_of
 from mqdlq.lake.schema import SETTLED
+from mqdlq.lake.selected import chosen_batches
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import in_parts
 from mqdlq.ledger.messages import BrowseOrderReader
@@ -33,9 +35,9 @@ from mqdlq.resources import Execution
 from mqdlq.stages.execute import pending_steps
 from mqdlq.stages.execute.dead_letters import needs_copy, read_recorded_copies
 from mqdlq.stages.execute.pending_steps import build_outcome
+from mqdlq.stages.stopping import find_stop
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import BACKED_OUT
-from mqdlq.words import STATES
 
 SECOND_BROWSE_DELAY_S = 5.0
 """How long to wait before the second browse for messages that vanished."""
@@ -63,6 +65,8 @@ def settle(execution: Execution, next_pass_at: datetime | None = None) -> Counte
     if ledger.accounts.of_run(run.run_id) is None:
         may_hold = read_controls(run.controls).hold_for_a_time
         due_at = next_pass_at if may_hold else None
+        if settlement.stopped is not None:
+            due_at = sighting.at  # the next run tries what this one has left
         ledger.accounts.record(run.run_id, replace(sighting, next_pass_at=due_at))
     pending_steps.lease_until(None, (), execution)
     return _check_account(execution, settlement.snapshot.messages, sighting)
@@ -116,7 +120,7 @@ class _Settlement:
         self.snapshot = _find_snapshot(execution)
         location = self.snapshot.location
         self._work = pending_steps.load_work_list(run, ledger, execution.lake_root)
-        self._untouched = UntouchedMessages(location, run.named)
+        self._untouched = UntouchedMessages(location, is_for_some=run.is_for_some)
         self._controls = open_controls(execution)
         self._missing: Sequence[tuple[int, Mapping[str, Any]]] = ()  # settled, and not met
         self._readers = 0  # handles that had the queue open for input around the last browse
@@ -125,6 +129,7 @@ class _Settlement:
         self._has_lost_time = False  # an older ledger was taken on since the run began
         self._blocked: Mapping[Destination | None, int] = {}  # reasons, if the handler holds then
         self._reason_not_to_act: Reason | None = None
+        self.stopped = find_stop(run, ledger)
         self._at = self.snapshot.taken_at
 
     def find_present_messages(self) -> Sighting:
@@ -226,31 +231,32 @@ class _Settlement:
 
         The work list, the attempts and the snapshot's rows are all read in browse order.
         """
-        open_ones = [item for item in self._work.items if item.outcome is None]
-        if not open_ones:
+        if all(item.outcome is not None for item in self._work.glance()):
             return
         columns = ["browse_seq", "expires_at", "problem"]
         found = snapshot_rows(self.snapshot.location, columns)
         rows = BrowseOrderReader((row["browse_seq"], row) for row in found)
         made = self._ledger.attempts.in_browse_order(self._run.run_id, DEPARTED)
         attempts = BrowseOrderReader(made)
-        if not self._reason_not_to_act:
-            self._withhold_without_copy(open_ones)
+        if not (self._reason_not_to_act or self.stopped):
+            self._withhold_without_copy()
         with self._open_failure_explanations() as advice:
-            for item in open_ones:
+            for item in self._work.glance():
+                if item.outcome is not None:
+                    continue
                 tried = attempts.rows_for(item.message.browse_seq)
                 row = next(iter(rows.rows_for(item.message.browse_seq)), {})
                 yield self._explain_outcome(item, tried[-1] if tried else None, row, advice)
 
-    def _withhold_without_copy(self, items: Sequence[WorkItem]) -> None:
+    def _withhold_without_copy(self) -> None:
         """Say why each message stays that no control holds, and whose step needs an archive copy.
 
         A control may have held it in the last pass, after its copy was archived.
         """
         waiting = [
             item
-            for item in items
-            if item.was_seen and item.hold is None and item.due_step
+            for item in self._work.glance()
+            if item.outcome is None and item.was_seen and item.hold is None and item.due_step
             if needs_copy(item.due_step, self._run)
         ]
         recorded = self._ledger.archive.digests(self._run.run_id) if waiting else {}
@@ -308,6 +314,9 @@ class _Settlement:
         else:
             blocked = self._blocked.get(_find_destination(item), 0)
             outcome, why = _explain_planned_message(item, last, blocked, advice)
+            is_untried = outcome is Outcome.RETRY_PENDING and not (last and item.attempts_made)
+            if self.stopped and is_untried:
+                outcome, why = Outcome.NOT_ATTEMPTED, self.stopped
         return build_outcome(message.message_id, outcome, why, item.step or last, self._at)
 
     def _explain_vanished_message(
@@ -383,7 +392,7 @@ def _explain_attempt(attempt: Attempt | None, advice: ExplainFailure) -> Reason:
         return Why.OF_EARLIER_RUN()
     to = attempt.target_q or BLANK_NAME
     if not attempt.mqrc:
-        return Why.ATTEMPT_ENDED(target=to, state=STATES[attempt.state])
+        return Why.ATTEMPT_ENDED(target=to, state=attempt.state.words)
     return Why.PUT_FAILED(target=to, mqrc=attempt.mqrc, advice=advice(attempt))
 
 
@@ -399,24 +408,20 @@ class UntouchedMessages:
     """Messages of a run's snapshot with which the run does nothing, and that have no own row.
 
     These are the messages with compact rows, which earlier runs have settled; each keeps its
-    earlier outcome if a browse meets it. In a run for named messages they are all others: other
+    earlier outcome if a browse meets it. In a run for some messages they are all others: other
     runs may move these in the meantime, so a browse need not meet them. A browse recognises the
     messages by their keys. Messages with equal keys are counted, since they are indistinguishable.
     """
 
-    def __init__(self, location: str, named: Collection[bytes] = ()) -> None:
+    def __init__(self, location: str, *, is_for_some: bool = False) -> None:
         self._location = location
-        self._rows: pa.Table | None = None  # None for messages that a run does not name
-        if named:
-            keys = (key for key in read_all_keys(location) if key not in named)
-        else:
-            batches = list(settled_rows(location))
+        batches = list(settled_rows(location, ["message_key"] if is_for_some else None))
+        self._rows: pa.Table | None = None  # None for messages that a run is not for
+        if not is_for_some:
             self._rows = pa.Table.from_batches(batches) if batches else SETTLED.empty_table()
-            keys = (key for part in self._rows["message_key"].chunks for key in part.to_pylist())
-        joined = bytearray()
-        for key in keys:
-            joined += key
-        self._keys = KeyIndex(joined)
+        others = chosen_batches(location, ["message_key"], others=True) if is_for_some else ()
+        keys = (keys_of(batch.column("message_key")) for batch in (*others, *batches))
+        self._keys = KeyIndex(b"".join(part.tobytes() for part in keys))
         self._was_browsed = False
 
     def start_browse(self) -> None:

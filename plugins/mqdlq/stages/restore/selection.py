@@ -23,7 +23,7 @@ from mqdlq.ledger.archive import ArchivedCopy
 from mqdlq.ledger.tables import CopyId, CopyState, Epoch, Restoration
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.reasons import Reason, Why
-from mqdlq.rules import RulesError, parse
+from mqdlq.rules import check
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.words import moment, place
 
@@ -218,11 +218,8 @@ def list_copies(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[List
     @cache
     def lines_of(run_id: str) -> tuple[int, ...]:
         run = ledger.runs.get(run_id)
-        try:
-            rules = parse(run.rules_text, frozen=True).rules if run else ()
-        except RulesError:  # written in an older language
-            return ()
-        return tuple(rule.line for rule in rules)
+        table = check(run.rules_text, frozen=True).table if run else None
+        return tuple(rule.line for rule in table.rules) if table else ()
 
     for copy, content in read_archived_copies(copies):
         by, lines = put.get(copy.key), lines_of(copy.run_id)

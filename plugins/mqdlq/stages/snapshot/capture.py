@@ -138,7 +138,7 @@ def read_payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[i
 
     Raises `LakeError` if the key is missing, or if a payload was altered.
     """
-    decrypt = _decryption(directory, keys)
+    decrypt = decryption(directory, keys)
     for row in payload_rows(directory):
         yield row["browse_seq"], decrypt(row)
 
@@ -165,10 +165,11 @@ def read_payload(
     row = payload_row(directory, browse_seq)
     if row is None:
         return None
-    return StoredPayload(_decryption(directory, keys)(row), row["payload_length"])
+    return StoredPayload(decryption(directory, keys)(row), row["payload_length"])
 
 
-def _decryption(directory: str, keys: Mapping[str, bytes]) -> Callable[[Mapping[str, Any]], bytes]:
+def decryption(directory: str, keys: Mapping[str, bytes]) -> Callable[[Mapping[str, Any]], bytes]:
+    """Return what reads the payload of a stored row of a snapshot; raises as `read_payloads`."""
     manifest = read_manifest(directory)
     key_id = manifest.payload_key_id
     if key_id and key_id not in keys:

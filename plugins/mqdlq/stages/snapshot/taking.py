@@ -16,10 +16,15 @@ import pyarrow.compute as pc
 from mqdlq import lake
 from mqdlq.causes import COLUMNS, CauseCounter, CountedCause
 from mqdlq.controls.evidence.checks import browse_stream, check_statistics, record_stream_check
+from mqdlq.controls.repair import read_repair
 from mqdlq.errors import HandlerError, LakeError
+from mqdlq.headers import DLH_LENGTH
+from mqdlq.lake.cause_numbers import book_causes
 from mqdlq.lake.schema import SETTLED
+from mqdlq.lake.selected import chosen_batches, chosen_of
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import Row
+from mqdlq.ledger.inbox import is_of_whole_queue
 from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.mqi.browse import BrowseCursor
@@ -41,6 +46,7 @@ from mqdlq.stages.snapshot.rows import (
     number_messages,
     to_array,
 )
+from mqdlq.stages.snapshot.selection import REPAIRABLE, Selection
 from mqdlq.structures import MQMD
 
 PROGRESS_EVERY: Final = 10_000
@@ -74,7 +80,8 @@ def take_snapshot(
         return lake.read_manifest(recorded.location)
     chosen, taken_at = options or SnapshotOptions(), clock()
     snapshot_id = new_snapshot_id(taken_at)
-    known = _SettledMessages(run, chosen, ledger, lake_root)
+    selection = Selection.of(execution)
+    known = _SettledMessages(run, chosen, ledger, lake_root, selection)
     because = known.load(taken_at)
     if because and not run.has_given_action:  # a given action has no settled messages
         progress(f"every message is read in full: {because}")
@@ -83,13 +90,16 @@ def take_snapshot(
         lake.SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer,
     ):
         with closing(PayloadCapture(chosen, writer, queue_manager, run.queue)) as capture:
-            strays = _SnapshotBrowse(execution, queue_manager, writer, known, capture).write()
+            browse = _SnapshotBrowse(execution, queue_manager, writer, known, capture)
+            strays = browse.write()
         is_encrypted = chosen.key and chosen.max_captured_bytes != 0
         key_id = chosen.key.key_id if chosen.key and is_encrypted else ""
         manifest = finish_snapshot(
             writer, run, taken_at, payload=chosen.payload, payload_key_id=key_id
         )
-    record_snapshot(execution, manifest, writer.directory)
+    record_snapshot(execution, manifest, writer.directory, selection.absent if selection else 0)
+    if selection and selection.unfit:
+        progress(f"{selection.unfit} messages are left: a legal hold, or no MQDLH for the action")
     if strays and not run.has_given_action:
         progress(f"{_STRAYS[run.queue_kind].format(strays)}; they are left")
     known_of = f", {manifest.settled} of them settled" if manifest.settled else ""
@@ -128,7 +138,9 @@ def finish_snapshot(
     )
 
 
-def record_snapshot(execution: Execution, manifest: lake.SnapshotManifest, directory: str) -> None:
+def record_snapshot(
+    execution: Execution, manifest: lake.SnapshotManifest, directory: str, absent: int = 0
+) -> None:
     taken = TakenSnapshot(
         execution.run.run_id,
         manifest.snapshot_id,
@@ -136,6 +148,7 @@ def record_snapshot(execution: Execution, manifest: lake.SnapshotManifest, direc
         manifest.messages,
         manifest.taken_at,
         manifest.settled,
+        absent,
     )
     execution.ledger.snapshots.record(taken)
 
@@ -159,10 +172,9 @@ class _SnapshotBrowse:
 
     def write(self) -> int:
         """Write a row per message; return how many of the run's messages no rule can match."""
-        run = self._run
+        run, selection = self._run, self._known.selection
         ask = make_backout_inquiry(self._queue_manager)
         highlights = Highlighter(run.queue_manager, run.queue, run.retry_interval_s, ask)
-        named = pa.array(sorted(run.named), pa.binary()) if run.named else None
         builder = RowBuilder.of(self._queue_manager, self._find_max_length())
         strays = 0
         for batch in self._browse_batches():
@@ -172,12 +184,14 @@ class _SnapshotBrowse:
                 rows = self._attempts.add_to(rows)
                 rows = self._matches.add_to(rows, [sighted.browsed for sighted in fresh])
                 self._writer.write_batch(rows)
-                offsets = rows.column("payload_offset").to_pylist()
-                for one, offset in zip(fresh, offsets, strict=True):
-                    self._capture.keep(one, offset)
+                has_dlh = pc.is_valid(rows.column("dlh_format")).to_pylist()
+                for one, has_one in zip(fresh, has_dlh, strict=True):
+                    self._capture.keep(one, DLH_LENGTH if has_one else 0)
                 stray = pc.not_equal(rows.column("class"), run.queue_kind.acts_on.value)
-                if named is not None:
-                    stray = pc.and_(stray, pc.is_in(rows.column("message_key"), value_set=named))
+                if selection is not None:
+                    is_meant = selection.select(rows)
+                    self._writer.write_chosen(rows.column("browse_seq").filter(is_meant))
+                    stray = pc.and_(stray, is_meant)
                 strays += pc.sum(stray).as_py()
         return strays
 
@@ -266,7 +280,8 @@ def snapshot_queue(execution: Execution, options: SnapshotOptions) -> lake.Snaps
     if options.statistics and is_new:
         check_statistics(execution, options.statistics)
     place = str(locate_snapshot(manifest, execution.lake_root)["snapshot"])
-    for warning in check_named_messages(run, place):
+    taken = ledger.snapshots.of_run(run.run_id)
+    for warning in check_named_messages(run, place, taken.absent if taken else 0):
         log.warning("%s", warning)
     record_causes(run, ledger=ledger)
     if manifest.full or run.dry_run or has_open_units(run, ledger):
@@ -299,31 +314,31 @@ _STRAYING: Final = {
     QueueKind.DEAD_LETTER: "have no valid MQDLH",
     QueueKind.BACKOUT: "begin with an MQDLH",
 }
-_REPAIRABLE: Final = (MessageClass.DEAD_LETTER, MessageClass.NO_DLH)
 _SHOWN_DIGITS = 12
 """How many digits of a message_key are shown; they distinguish messages well enough for people."""
 
 
-def check_named_messages(run: Run, location: str) -> Iterator[str]:
-    """Yield warnings about named messages that the run will not act on.
+def check_named_messages(run: Run, location: str, absent: int = 0) -> Iterator[str]:
+    """Yield warnings about messages that the run is for and will not act on.
 
-    Raises HandlerError if none of them is on the queue, or if the given action cannot be carried
-    out on one of them.
+    `absent` of those that met its condition are not on the queue. Raises HandlerError if none is,
+    or if the given action cannot be carried out on one that is named.
     """
-    named = run.named
+    if run.condition:
+        yield from _check_condition(run, location, absent)
+    named, place = run.named, f"{run.queue} of {run.queue_manager}"
     if not named:
         return
-    classes = _classify_named_messages(run, location)
-    place = f"{run.queue} of {run.queue_manager}"
+    classes = dict(_find_named_messages(run, location))
     if not classes:
         raise HandlerError(
             "MQDLQ-120",
             f"none of the messages named in message_keys is on {place}: they have left the queue,"
             " or the keys are not those of the JSON report; name messages that are on the queue",
         )
-    if absent := named - set(classes):
-        keys = _format_keys(absent)
-        yield f"{len(absent)} of {len(named)} named messages are not on {place}: {keys}"
+    if gone := named - set(classes):
+        keys = _format_keys(gone)
+        yield f"{len(gone)} of {len(named)} named messages are not on {place}: {keys}"
     if run.has_given_action:
         check_given_action(run, location)
     elif strays := [key for key, cls in classes.items() if cls != run.queue_kind.acts_on]:
@@ -333,17 +348,37 @@ def check_named_messages(run: Run, location: str) -> Iterator[str]:
         )
 
 
+def _check_condition(run: Run, location: str, absent: int) -> Iterator[str]:
+    chosen, place = chosen_of(lake.Snapshot.at(location)), f"{run.queue} of {run.queue_manager}"
+    if chosen is None or not len(chosen):
+        raise HandlerError(
+            "MQDLQ-527",
+            f"none of {run.meant} is on {place} and fit for the action; look at the condition, and"
+            " at what became of the messages, on the handler's page",
+        )
+    if absent:
+        yield f"{absent} messages that met the condition are not on {place} any more"
+
+
 def check_given_action(run: Run, location: str) -> None:
     """Raise HandlerError if a given action cannot be carried out on a named message."""
-    if not run.has_given_action:
+    if not (run.named and run.has_given_action):
         return
-    classes = _classify_named_messages(run, location)
-    if run.repair and (invalid := [key for key, cls in classes.items() if cls not in _REPAIRABLE]):
+    found = _find_named_messages(run, location)
+    classes = dict(found)
+    if run.repair and (invalid := [key for key, cls in classes.items() if cls not in REPAIRABLE]):
         raise HandlerError(
             "MQDLQ-522",
             f"repair is refused for {len(invalid)} of {len(run.named)} named messages, whose MQDLH"
             f" is not valid: {_format_keys(invalid)}; name messages with a valid MQDLH or with"
             " none",
+        )
+    repair = read_repair(run.repair)
+    if repair is not None and repair.body_sha256 and len(found) > 1:
+        raise HandlerError(
+            "MQDLQ-533",
+            f"{len(found)} equal messages have the key {_format_keys(classes)}, and a body is"
+            " replaced for one message alone; deliver or discard the others first",
         )
     without = [key for key, cls in classes.items() if cls != MessageClass.DEAD_LETTER]
     if without and (needed := needs_a_dlh(parse(run.rules_text, frozen=True).rules[0])):
@@ -355,13 +390,14 @@ def check_given_action(run: Run, location: str) -> None:
         )
 
 
-def _classify_named_messages(run: Run, location: str) -> dict[bytes, str]:
+def _find_named_messages(run: Run, location: str) -> list[tuple[bytes, str]]:
+    """Return the key and the class of each named message; equal messages have one key."""
     named = run.named
-    return {
-        row["message_key"]: row["class"]
+    return [
+        (row["message_key"], row["class"])
         for row in lake.snapshot_rows(location, ["message_key", "class"])
         if row["message_key"] in named
-    }
+    ]
 
 
 def _format_keys(keys: Iterable[bytes]) -> str:
@@ -381,23 +417,26 @@ causes helps nobody.
 def record_causes(run: Run, *, ledger: Ledger) -> None:
     """Record once why the messages of a run are dead letters, those settled by earlier runs too.
 
-    A run for named messages records these only. If the rows of settled messages cannot be read,
-    the other messages are recorded without them.
+    A run for some messages records these only. If the rows of settled messages cannot be read,
+    the other messages are recorded without them. A run for the whole queue books for the inbox what
+    is on the queue, too.
     """
     snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is None or ledger.snapshots.causes(run.run_id):
         return
     try:
-        found = _count(run, snapshot.location, with_settled=not run.named)
+        found = _count(snapshot.location, with_settled=not run.is_for_some)
     except (LakeError, OSError):  # the report says what is missing
-        found = _count(run, snapshot.location, with_settled=False)
+        found = _count(snapshot.location, with_settled=False)
     ledger.snapshots.record_causes(run.run_id, found)
+    if is_of_whole_queue(run):
+        book_causes(run, ledger)
 
 
-def _count(run: Run, location: str, *, with_settled: bool) -> list[CountedCause]:
+def _count(location: str, *, with_settled: bool) -> list[CountedCause]:
     counter = CauseCounter()
-    for row in lake.snapshot_rows(location, ("message_key", *COLUMNS)):
-        if not run.named or row["message_key"] in run.named:
+    for batch in chosen_batches(location, COLUMNS):
+        for row in batch.to_pylist():
             counter.add_row(row)
     if with_settled:
         for row in lake.full_rows_of_settled(location, COLUMNS):
@@ -419,9 +458,16 @@ class _SettledMessages:
     Each takes 57 bytes, sorted by key: a million messages take as much memory as one long message.
     """
 
-    def __init__(self, run: Run, options: SnapshotOptions, ledger: Ledger, lake_root: str) -> None:
+    def __init__(
+        self,
+        run: Run,
+        options: SnapshotOptions,
+        ledger: Ledger,
+        lake_root: str,
+        selection: Selection | None = None,
+    ) -> None:
         self._run, self._ledger, self._lake_root = run, ledger, lake_root
-        self._options = options
+        self._options, self.selection = options, selection
         self.lots: list[Row] = []
         self._sort_entries(np.empty(0, _ENTRY))
 
@@ -432,6 +478,8 @@ class _SettledMessages:
             return ""
         if self._options.rescan:
             return "it was requested"
+        if self.selection is not None and self.selection.wanted is None:
+            return "the condition of the run is met by full rows"
         if now - since >= self._options.full_every:
             return f"the last one was at {since:%Y-%m-%d %H:%M:%S} UTC"
         if treatment_changes(self._run.rules_text):
@@ -483,18 +531,18 @@ class _SettledMessages:
         return -1
 
     def _read_entries(self) -> Iterator[npt.NDArray[Any]]:
-        named = self._run.named  # a run for named messages reads these in full
+        selection = self.selection
         for number, lot in enumerate(self.lots):
-            for settled in self._ledger.settled.of_lot(lot.lot_id):
-                messages = [one for one in settled if one.message_key not in named]
-                if not messages:
-                    continue
+            for messages in self._ledger.settled.of_lot(lot.lot_id):
                 part = np.empty(len(messages), _ENTRY)
                 joined = b"".join([message.message_key for message in messages])
                 part["key"] = np.frombuffer(joined, f"V{_KEY_LENGTH}")
                 part["message_id"] = [message.message_id for message in messages]
                 part["occurrence"] = [message.occurrence for message in messages]
                 part["lot"] = number
+                if selection is not None and selection.wanted is not None:
+                    # The messages that a run is for are read in full.
+                    part = part[selection.wanted.find(np.frombuffer(joined, "S32")) < 0]
                 yield part
 
     def _sort_entries(self, entries: npt.NDArray[Any]) -> None:

@@ -305,23 +305,21 @@ def _prepared_queues(connect: Connect, prefix: str, user: str) -> Iterator[_Scra
     They are also removed after an error or an interruption. The queues that an interrupted run has
     left are deleted first. Raises CertificationError if the queues cannot be used.
     """
-    lock = None
-    try:
-        with connect() as holder:
-            queues = _ScratchQueues(holder, prefix, user)
-            queues.check_ownership()
-            # The client closes a queue that is not referred to.
-            lock = queues.take_lock()
-            try:
-                queues.define()
-                queues.empty()
-                yield queues
-            finally:
-                # On a new connection, because an interruption may have broken this one.
-                with connect() as cleaner:
-                    _ScratchQueues(cleaner, prefix, user).remove()
-                holder.close(lock)
-    finally:
-        if lock is not None:
+    with connect() as holder:
+        queues = _ScratchQueues(holder, prefix, user)
+        queues.check_ownership()
+        # The client closes a queue that is not referred to.
+        lock = queues.take_lock()
+        try:
+            queues.define()
+            queues.empty()
+            yield queues
+        finally:
+            # On a new connection, because an interruption may have broken this one.
             with connect() as cleaner:
-                _ScratchQueues(cleaner, prefix, user).remove_lock()
+                cleaning = _ScratchQueues(cleaner, prefix, user)
+                try:
+                    cleaning.remove()
+                finally:
+                    holder.close(lock)
+                    cleaning.remove_lock()

@@ -76,8 +76,9 @@ def test_messages_without_mqdlh_are_left_out_of_a_retry(airflow: AirflowApp) -> 
     assert "it has no valid MQDLH, which names its destination" in text
 
 
-def test_departed_messages_are_left_out(airflow: AirflowApp) -> None:
-    text = preview(airflow, action="discard", state="forwarded").text
+def test_departed_messages_are_left_out(airflow: AirflowApp, world: World) -> None:
+    as_of = world.recorded_snapshot(FIRST).snapshot_id
+    text = preview(airflow, action="discard", state="forwarded", as_of=as_of).text
 
     assert "it is not on the queue any more: forwarded" in text
     assert '<form method="post"' not in text
@@ -99,7 +100,8 @@ def test_a_form_starts_one_run_as_the_person_however_often_it_is_sent(
     user, conf = dag_runs()[run_id]
     assert user == ROLES["user"]
     assert conf == {
-        "message_keys": sorted(dict(fields)["previewed"].split()),
+        "where": "state=on_queue",
+        "as_of": dict(fields)["as_of"],
         "dry_run": False,
         "why": "ticket 4711",
         "action": "ACTION(FWD) FWDQ('ORDERS.PARKED') HEADER(YES)",
@@ -124,12 +126,16 @@ def test_a_dry_run_and_a_run_of_one_form_are_two_runs(airflow: AirflowApp) -> No
 
 def test_a_changed_selection_starts_nothing_and_names_the_difference(airflow: AirflowApp) -> None:
     before = dag_runs()
-    fields = dict(fields_of(preview(airflow).text))
+    keys = re.findall(r"/messages/([0-9a-f]{64})", preview(airflow).text)
+    given = [("message_key", key) for key in sorted(set(keys))]
+    page = airflow.client("user").get(f"{ACT}?{urlencode([*given, ('action', 'discard')])}")
+    fields_in_order = fields_of(page.text)
+    fields = {name: value for name, value in fields_in_order if name != "message_key"}
     first, *rest = fields["previewed"].split()
     gone = "f" * 64
     changed = fields | {"previewed": " ".join([gone, *rest]), "digest": "0" * 64}
 
-    answer = send(airflow, list(changed.items()))
+    answer = send(airflow, [*given, *changed.items()])
 
     assert answer.status_code == 409
     assert "The messages are not those of your preview any more" in answer.text

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from airflow.sdk.timezone import utcnow
 
+from mqdlq.controls.repair import Repair
 from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import AuditKind
 from tests.support.web.airflow_app import FORM, ROLES, AirflowApp
@@ -95,7 +96,7 @@ def test_a_run_with_an_answer_says_whose_it_is_until_its_task_has_read_it(
         assert "Answered</span>" in page
         assert f"{word} by {ROLES['user']}, waiting for the task to continue" in page
         assert f"{question().responded_at:%Y-%m-%d %H:%M:%S} UTC: &lt;b&gt;seen&lt;/b&gt;" in page
-        assert '<form method="post"' not in page
+        assert f'action="{PATH}"' not in page
 
 
 def test_a_question_that_nobody_answered_in_time_is_rejected(
@@ -226,3 +227,22 @@ def test_the_starter_sees_why_another_person_must_approve(
     assert 'value="approve"' in other
     assert "Airflow does not know who started the run; start another run" in nobody
     assert 'value="approve"' not in nobody
+
+
+def test_whoever_approves_a_replaced_body_can_see_how_it_differs(
+    airflow: AirflowApp, own_world: World
+) -> None:
+    run = own_world.ledger.runs.get(WAITING)
+    approval = own_world.ledger.plans.last_approval(WAITING)
+    assert run is not None
+    assert approval is not None
+    repair = Repair(body_sha256="a" * 64, body_length=3).text
+    replaced = replace(run, run_id="payments-body", repair=repair, message_keys=("b" * 64,))
+    own_world.ledger.runs.record(replaced)
+    own_world.ledger.plans.record_approval(replaced.run_id, approval)
+
+    page = airflow.client("op").get(f"/mqdlq/dags/{DAG_ID}/runs/payments-body").text
+
+    assert "The body of the message is replaced: read how before you answer" in page
+    place = f"/mqdlq/dags/{DAG_ID}/messages/{'b' * 64}/body?replacement={'a' * 64}"
+    assert f'action="{place}"' in page

@@ -43,7 +43,7 @@ def test_the_audit_of_a_handler_lists_its_events(airflow: AirflowApp) -> None:
 
 def test_people_see_the_events_of_handlers_that_they_may_read(airflow: AirflowApp) -> None:
     assert "secret-manual__hidden" not in airflow.client("op").get("/mqdlq/audit").text
-    assert "secret-manual__hidden" not in airflow.client("op").get("/mqdlq/audit.csv").text
+    assert "secret-manual__hidden" not in airflow.client("op").get("/mqdlq/audit?download=csv").text
     assert "secret-manual__hidden" in airflow.client("admin").get("/mqdlq/audit").text
     assert airflow.client("op").get("/mqdlq/audit?handler=secret").text.count("<td>") == 0
 
@@ -51,8 +51,10 @@ def test_people_see_the_events_of_handlers_that_they_may_read(airflow: AirflowAp
 def test_the_filter_and_the_files_agree(airflow: AirflowApp) -> None:
     client = airflow.client("viewer")
 
-    lines = client.get("/mqdlq/dags/mq_dlq_demo/audit.jsonl?what=discarded").text.splitlines()
-    shown = client.get(f"{OF_DEMO}.csv?what=body_shown").text
+    lines = client.get(
+        "/mqdlq/dags/mq_dlq_demo/audit?download=jsonl&what=discarded"
+    ).text.splitlines()
+    shown = client.get(f"{OF_DEMO}?download=csv&what=body_shown").text
     rows = [row for row in csv.DictReader(io.StringIO(shown)) if row["who"] == HOSTILE[0]]
 
     assert [json.loads(line)["what"] for line in lines] == ["discarded"] * len(lines)
@@ -77,4 +79,7 @@ def test_a_wrong_filter_gets_one_error(airflow: AirflowApp, query: str, fault: s
 
 
 def test_an_anonymous_person_sees_no_audit(airflow: AirflowApp) -> None:
-    assert airflow.client().get("/mqdlq/audit.csv", headers={"Accept": "*/*"}).status_code == 401
+    assert (
+        airflow.client().get("/mqdlq/audit?download=csv", headers={"Accept": "*/*"}).status_code
+        == 401
+    )

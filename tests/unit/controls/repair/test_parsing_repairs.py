@@ -48,7 +48,11 @@ def test_other_formats_are_accepted(format_: str) -> None:
 @pytest.mark.parametrize(
     ("given", "found"),
     [
-        ({"format": "MQSTR", "body": 1, "user": "x"}, "repair: found 'body, user'; "),
+        ({"format": "MQSTR", "text": 1, "user": "x"}, "repair: found 'text, user'; "),
+        (
+            {"body_sha256": "x"},
+            "repair.body_sha256: found 'x'; expected the SHA-256 of a stored replacement",
+        ),
         ({"format": {"MQSTR": 1}}, "repair.format: found {'MQSTR': 1}; "),
     ],
 )

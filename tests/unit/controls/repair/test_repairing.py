@@ -145,7 +145,7 @@ REFUSED: list[tuple[tuple[int, int, str], bytes, dict[str, Any], str]] = [
         {"format": "MQHRF2"},
         (
             "Format MQHRF2 announces a header, and its data do not begin with a valid one; a repair"
-            " never changes the body"
+            " of the Format never changes the body"
         ),
     ),
     (
@@ -154,7 +154,8 @@ REFUSED: list[tuple[tuple[int, int, str], bytes, dict[str, Any], str]] = [
         {"format": "MQHRF2"},
         (
             "Format MQHRF2 announces a header, and its data begin with a valid MQRFH2 that"
-            " announces another one, which cannot be read; a repair never changes the body"
+            " announces another one, which cannot be read; a repair of the Format never changes"
+            " the body"
         ),
     ),
 ]
@@ -275,7 +276,7 @@ def test_a_message_that_differs_from_its_copy_is_not_delivered(world: World) -> 
 
 
 INVALID: list[tuple[str, Any, str]] = [
-    ("ACTION(RETRY)", {"body": "x"}, "repair: found 'body'; expected \"format\", "),
+    ("ACTION(RETRY)", {"text": "x"}, "repair: found 'text'; expected \"format\", "),
     ("ACTION(RETRY)", "MQSTR", "repair: found 'MQSTR'; expected \"format\", "),
     (
         "ACTION(RETRY)",
@@ -297,7 +298,7 @@ INVALID: list[tuple[str, Any, str]] = [
     ("ACTION(IGNORE)", {"format": "MQSTR"}, "repair is for messages that are put, and ACTION(I"),
     ("ACTION(FWD) FWDQ(X)", {"format": "MQSTR"}, "repair needs HEADER(NO): with its MQDLH a"),
     ("ACTION(RETRY)", {}, "repair is empty, and ACTION(RETRY) keeps the destination, so that"),
-    ("", {"format": "MQSTR"}, "repair needs action and message_keys, because it applies to named"),
+    ("", {"format": "MQSTR"}, "repair needs action and message_keys or where, because it applies"),
 ]
 
 

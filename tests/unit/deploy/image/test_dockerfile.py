@@ -191,7 +191,8 @@ def test_dockerfile_and_makefile_set_up_the_project_by_the_same_commands() -> No
     for name, place in {"UV": ".venv/bin/uv", "BIN": ".venv/bin"}.items():
         makefile = makefile.replace(f"$({name})", place)
     commands = re.findall(
-        r"(?m)^\t@(?:\{ )?(\.venv/bin/(?:uv pip install|python -m mqdlq\.(?:mqi|local\.class)).*?)"
+        r"(?m)^\t@(?:\{ )?(\.venv/bin/(?:uv pip install|"
+        r"python (?:deploy/pymqi|-m mqdlq\.local\.class)).*?)"
         r"(?: 2>&1;.*)?$",
         re.sub(r"\s*\\\n\s*", " ", makefile),
     )

@@ -10,9 +10,9 @@ import pytest
 
 from mqdlq.airflow import params
 from mqdlq.handlers import Handler
+from mqdlq.lake.filters import MessageFilter
 from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.ledger.tables import Restoration
-from mqdlq.reading.filters import MessageFilter
 from mqdlq.reading.find import Search
 from mqdlq.stages.restore.selection import begin_restoration
 from mqdlq.tools.acting import AskedAction, Selection, Sources, Verb, build_preview

@@ -15,7 +15,7 @@ from mqdlq.model import GIVEN_ACTION, AttemptState, Outcome
 from tests.unit.ledger.test_ledger import NOON, accept, attempt, outcome, run
 
 OLD, NEW = "a" * 64, "b" * 64
-VERDICT = RecordedVerdict("ok", "", "", 2, True, 0, None, None, NOON)
+VERDICT = RecordedVerdict("ok", "", "", 2, True, 0, NOON)
 
 
 def at(hours: int) -> datetime:

@@ -31,7 +31,7 @@ DELIVERED = Ending(1, "RETRY", "PAYMENTS", "QM1", Outcome.DELIVERED)
 
 
 def verdict(word: str = "attention", **changes: object) -> RecordedVerdict:
-    made = RecordedVerdict(word, f"headline of {word}", "", 2, True, 1, None, None, NOON + HOUR)
+    made = RecordedVerdict(word, f"headline of {word}", "", 2, True, 1, NOON + HOUR)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 

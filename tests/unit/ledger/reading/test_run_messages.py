@@ -45,7 +45,7 @@ def test_messages_are_counted_by_outcome_and_decision(ledger: Ledger) -> None:
     }
     assert counts.only_dry_run == {"DISCARD": 1}
     assert (counts.listed, counts.unbooked) == (4, 1)
-    assert list(ledger.run_messages.unbooked("r1")) == [4]
+    assert list(ledger.run_messages.select("r1", OutcomeFilter(is_unbooked=True))) == [4]
 
 
 def test_an_outcome_that_a_later_run_found_out_is_counted_apart(ledger: Ledger) -> None:

@@ -13,11 +13,11 @@ import pytest
 from mqdlq import lake
 from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
+from mqdlq.lake.filters import FilterError, MessageFilter, Presence
 from mqdlq.lake.schema import HEADERS
 from mqdlq.lake.snapshots import PART
 from mqdlq.model import Outcome
 from mqdlq.reading import find as module
-from mqdlq.reading.filters import FilterError, MessageFilter, Presence
 from mqdlq.reading.find import (
     PAGE_ROWS,
     FoundMessage,
@@ -197,7 +197,7 @@ def test_equal_messages_are_one_row_with_their_number(found_world: World) -> Non
     record = message.as_record()
     assert (record["equals"], record["outcome"]) == (2, "left_by_rule")
     assert message.outcome_at is not None
-    assert record["outcome_at"] == message.outcome_at.isoformat()
+    assert record["outcome_at"] == message.outcome_at
 
 
 PATTERNS = (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mqdlq.lake.filters import PARAMETERS, FilterError, MessageFilter, Presence
 from mqdlq.model import Outcome
-from mqdlq.reading.filters import PARAMETERS, FilterError, MessageFilter, Presence
 
 NAMES = (
     st.text(max_size=48)

@@ -85,7 +85,7 @@ def test_an_address_of_another_form_is_refused(
         trace_link(TRACEPARENT)
 
     assert str(caught.value) == (
-        "MQDLQ_TRACE_URL is not the address of a tracing tool; expected http or https, and"
-        " {trace_id} once after the host, such as https://traces.example.com/trace/{trace_id}"
+        "MQDLQ_TRACE_URL is not the address of a tool; expected http or https, and {trace_id}"
+        " once after the host, such as https://tools.example.com/{trace_id}"
         " [MQDLQ-976]"
     )

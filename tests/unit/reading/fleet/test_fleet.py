@@ -12,6 +12,7 @@ import pytest
 from mqdlq.failures import Failure
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.tables import CauseNumbers
 from mqdlq.model import Outcome
 from mqdlq.reading.fleet import (
     FleetFilter,
@@ -318,7 +319,7 @@ def test_the_fleet_is_read_in_a_fixed_number_of_statements(ledger: Ledger) -> No
         rows = rows_of(ledger, *(file_of(f"h{number}") for number in range(60)))
 
     assert len(rows) == 60
-    assert len(executed) == 4
+    assert len(executed) == 5
 
 
 def test_a_number_that_a_newer_run_has_not_confirmed_keeps_its_value_and_has_its_age(
@@ -344,6 +345,17 @@ def test_a_queue_whose_first_report_is_being_written_is_not_counted_as_0(ledger:
 
     assert row.attention is None
     assert (FleetSummary([row]).attention, FleetSummary([row]).unknown) == (0, 1)
+
+
+def test_what_a_first_run_met_needs_attention_until_its_report_is_written(ledger: Ledger) -> None:
+    run = RecordedRun(depth=7, outcomes=None).record(ledger)
+    met = CauseNumbers("dead_letter", 2053, "full", "ORDERS", "QM1", messages=7)
+    ledger.inbox.book(run, [met], NOON, is_judged=False)
+
+    row = row_of(ledger, now=NOON + timedelta(minutes=1))
+
+    assert row.state is QueueState.ATTENTION
+    assert (FleetSummary([row]).attention, FleetSummary([row]).unknown) == (7, 0)
 
 
 def test_a_run_that_saw_no_depth_leaves_the_last_known_one(ledger: Ledger) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from sqlalchemy import select
 
 from mqdlq.ledger import Ledger
@@ -14,7 +13,6 @@ from tests.unit.reading.report.conftest import WRITTEN_AT
 from tests.unit.reading.report.ended_runs import (
     EndedRun,
     delivered,
-    exhausted,
     failed_at,
     unmatched,
 )
@@ -50,18 +48,6 @@ def test_a_report_records_its_verdict_and_its_outcomes_by_rule(
     assert [tuple(row) for row in rows] == [("unmatched", 0, 1), ("delivered", 1, 2)]
 
 
-def test_a_verdict_has_the_time_from_arrival_to_departure_of_departed_messages(
-    files_of: FilesOf, ledger: Ledger
-) -> None:
-    run = EndedRun([delivered(), delivered(), exhausted()])
-
-    files_of(run)
-
-    found = recorded_of(ledger, run)
-    assert found.resolution_median_s == pytest.approx(90 * 60 + 40 - 2 * 7)
-    assert found.resolution_p90_s == pytest.approx(90 * 60 + 40 - 7)
-
-
 def test_a_run_without_a_snapshot_has_a_verdict_without_numbers(
     files_of: FilesOf, ledger: Ledger
 ) -> None:
@@ -72,7 +58,6 @@ def test_a_run_without_a_snapshot_has_a_verdict_without_numbers(
     found = recorded_of(ledger, run)
     assert (found.verdict, found.messages, found.adds_up) == ("failed", None, None)
     assert found.why == "stage snapshot failed: the queue manager ended"
-    assert (found.resolution_median_s, found.resolution_p90_s) == (None, None)
 
 
 def test_the_last_of_several_reports_of_a_run_counts(files_of: FilesOf, ledger: Ledger) -> None:

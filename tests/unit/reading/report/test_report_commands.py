@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from mqdlq.airflow.params import fault
+from mqdlq.lake.filters import parse_where
 from mqdlq.ledger.tables import Run
 from mqdlq.model import GIVEN_ACTION, MessageClass, Outcome
 from mqdlq.reading.report.building import Report
 from mqdlq.reading.report.groups import text_command
 from mqdlq.reading.report.text_report import render_text
-from mqdlq.reading.run_messages import DELIVER, FORWARD, MOST_KEYS, command_for
+from mqdlq.reading.run_messages import DELIVER, FORWARD, MOST_KEYS, command_for, selected
 from mqdlq.rules import check
 from tests.unit.reading.report.ended_runs import (
     RULES,
@@ -68,7 +69,7 @@ def conf_of(command: str) -> dict[str, Any]:
 def test_a_command_acts_on_a_message_as_its_outcome_needs(
     outcome: Outcome, cls: MessageClass, conf: dict[str, Any]
 ) -> None:
-    command = command_for(run_of(), outcome, cls, [KEY])
+    command = command_for(run_of(), outcome, cls, selected([KEY]))
 
     assert conf_of(command) == {"message_keys": [KEY], **conf}
 
@@ -80,20 +81,20 @@ def test_the_action_of_a_command_is_valid_except_for_the_queue_to_be_named() -> 
 
 
 def test_a_message_with_an_unknown_outcome_has_no_command() -> None:
-    assert command_for(run_of(), Outcome.UNKNOWN, MessageClass.DEAD_LETTER, [KEY]) == ""
+    assert command_for(run_of(), Outcome.UNKNOWN, MessageClass.DEAD_LETTER, selected([KEY])) == ""
 
 
 def test_a_message_without_an_outcome_needs_another_run_of_the_handler() -> None:
-    assert command_for(run_of(), None, MessageClass.DEAD_LETTER, [KEY]) == "mqdlq run demo"
+    assert command_for(run_of(), None, MessageClass.DEAD_LETTER, {}) == "mqdlq run demo"
 
 
 def test_a_message_without_a_known_key_has_no_command() -> None:
-    assert command_for(run_of(), Outcome.EXHAUSTED, None, [""]) == ""
+    assert command_for(run_of(), Outcome.EXHAUSTED, None, selected([""])) == ""
 
 
 def test_a_command_names_the_queue_if_the_rules_do_not_name_it() -> None:
     for run in (run_of(rules_text=RULES), run_of(queue="ANOTHER.DLQ")):
-        command = command_for(run, Outcome.EXHAUSTED, MessageClass.DEAD_LETTER, [KEY])
+        command = command_for(run, Outcome.EXHAUSTED, MessageClass.DEAD_LETTER, selected([KEY]))
         assert conf_of(command) == {"message_keys": [KEY], "input_q": run.queue}
 
 
@@ -101,7 +102,7 @@ def test_a_command_repeats_an_action_that_was_given_for_the_run() -> None:
     hostile = "ACTION(FWD) FWDQ('A') * $(touch x) `id` \"q\" \\ 'it''s'"
     run = run_of(rules_source=GIVEN_ACTION, rules_text=f"{hostile}\n")
 
-    command = command_for(run, Outcome.EXHAUSTED, MessageClass.DEAD_LETTER, [KEY])
+    command = command_for(run, Outcome.EXHAUSTED, MessageClass.DEAD_LETTER, selected([KEY]))
 
     assert conf_of(command) == {"message_keys": [KEY], "action": hostile, "input_q": QUEUE}
 
@@ -110,11 +111,11 @@ def test_the_command_of_a_run_with_a_repair_is_a_dry_run_with_the_repair() -> No
     action = "ACTION(RETRY)"
     run = run_of(rules_source=GIVEN_ACTION, rules_text=action, repair='{"format": "MQSTR"}')
 
-    command = command_for(run, Outcome.NOT_ATTEMPTED, MessageClass.DEAD_LETTER, [KEY])
+    command = command_for(run, Outcome.NOT_ATTEMPTED, MessageClass.DEAD_LETTER, selected([KEY]))
 
     conf = {"message_keys": [KEY], "action": action, "repair": {"format": "MQSTR"}}
     assert conf_of(command) == {"dry_run": True, **conf, "input_q": QUEUE}
-    assert command_for(run, None, MessageClass.DEAD_LETTER, [KEY]) == ""
+    assert command_for(run, None, MessageClass.DEAD_LETTER, selected([KEY])) == ""
 
 
 def test_a_group_has_one_command_for_all_its_messages(report_of: ReportOf) -> None:
@@ -127,11 +128,16 @@ def test_a_group_has_one_command_for_all_its_messages(report_of: ReportOf) -> No
         assert conf_of(row.command)["message_keys"] == [row.message_key]
 
 
-def test_a_group_with_too_many_messages_has_no_command(report_of: ReportOf) -> None:
+def test_the_command_of_many_messages_selects_their_cause_and_outcome(
+    report_of: ReportOf,
+) -> None:
     report = report_of(EndedRun([exhausted()] * (MOST_KEYS + 1)))
 
     (group,) = report.attention_groups
-    assert (group.messages, group.command) == (MOST_KEYS + 1, "")
+    where = f"cause={group.first.cause_id} and state=exhausted"
+    assert conf_of(group.command)["where"] == where
+    assert parse_where(where).state is Outcome.EXHAUSTED
+    assert conf_of(text_command(group)) == conf_of(group.command)
 
 
 def test_a_command_in_the_text_can_be_pasted_with_its_line_breaks(report_of: ReportOf) -> None:

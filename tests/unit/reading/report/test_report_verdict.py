@@ -77,7 +77,7 @@ def test_a_snapshot_without_messages_is_reported_as_an_empty_queue(report_of: Re
     [
         (
             EndedRun([delivered()], snapshot=False),
-            "No snapshot was taken: the queue was empty, or the run did not get that far.",
+            "No snapshot yet: the queue was empty, or the run did not get that far.",
         ),
         (
             EndedRun([replace(delivered(), outcome=None)], last_browse=False),

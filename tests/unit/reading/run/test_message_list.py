@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mqdlq.lake.filters import Presence, RunMessageFilter
 from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome
-from mqdlq.reading.filters import Presence, RunMessageFilter
 from mqdlq.reading.run import read_sources
 from mqdlq.reading.run_messages import MessageList
 from tests.support.settled_backlog import put_backlog, run_to_end

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from mqdlq.lake.filters import RunMessageFilter
 from mqdlq.ledger import Ledger
-from mqdlq.reading import outcome_files
-from mqdlq.reading.filters import RunMessageFilter
-from mqdlq.reading.outcome_files import FORMS, SCHEMA, outcome_file
+from mqdlq.reading import exports
+from mqdlq.reading.exports import FORMS
+from mqdlq.reading.outcome_files import SCHEMA, outcomes_of
 from mqdlq.reading.run import read_sources
 from mqdlq.reading.run_messages import MessageList
 from tests.unit.reading.report.ended_runs import CANARY, EndedRun, bare, delivered, unmatched
@@ -25,11 +27,15 @@ LETTERS = [delivered(), unmatched(dest_q_name=HOSTILE), bare()]
 @pytest.fixture(name="content")
 def _content(ledger: Ledger, lake_root: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Write each form in batches of two rows."""
-    monkeypatch.setattr(outcome_files, "_ROWS", 2)
+    monkeypatch.setattr(exports, "ROWS", 2)
     run_id = EndedRun(LETTERS).record(ledger, lake_root)
     messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
     places, _ = messages.select(RunMessageFilter())
-    return {form: b"".join(outcome_file(form, "r1", messages, places)) for form in FORMS}
+    return {form: written(form, messages, places) for form in FORMS}
+
+
+def written(form: str, messages: MessageList, places: Sequence[int]) -> bytes:
+    return b"".join(outcomes_of("file", "r1", messages, places).parts(form))
 
 
 def records(content: bytes) -> list[dict[str, Any]]:
@@ -65,7 +71,7 @@ def test_a_file_without_messages_has_its_columns(ledger: Ledger, lake_root: str)
     run_id = EndedRun(LETTERS).record(ledger, lake_root)
     messages = MessageList(read_sources(run_id, ledger, lake_root), ledger)
 
-    content = {form: b"".join(outcome_file(form, "r1", messages, [])) for form in FORMS}
+    content = {form: written(form, messages, []) for form in FORMS}
 
     assert content["csv"].decode() == ",".join(SCHEMA.names) + "\r\n"
     assert content["jsonl"] == b""

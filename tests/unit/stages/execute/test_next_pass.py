@@ -10,6 +10,7 @@ import pytest
 
 from mqdlq.handlers import Handler
 from mqdlq.stages.execute.passes import find_reason_not_to_wait
+from mqdlq.stages.stopping import ask_to_stop
 from tests.support.run_records import NOON, run_record
 from tests.support.world import World
 
@@ -43,3 +44,10 @@ def test_a_continuous_run_leaves_its_retries_to_the_next_run(world: World) -> No
     said = "2 messages are left to the pass of the next run"
 
     assert reason_not_to_wait(world, 60, schedule="@continuous") == said
+
+
+def test_a_run_that_is_to_stop_waits_for_no_pass(world: World) -> None:
+    run = world.start("ACTION(RETRY)")
+    ask_to_stop(run, world.ledger, "alice", "", NOON)
+
+    assert reason_not_to_wait(world, 60, run) == "the run was stopped by alice"

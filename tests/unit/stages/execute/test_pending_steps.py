@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+from collections import Counter
 from datetime import timedelta
 
 import pytest
 
-from mqdlq.controls.work import choose_step
-from mqdlq.model import Action, PutAuthority, Step
+from mqdlq.controls.work import WorkItem, choose_step
+from mqdlq.model import Action, Outcome, PutAuthority, Step
+from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.stages.execute import settle
+from mqdlq.stages.execute.pending_steps import load_work_list
 from tests.support.world import World
 
 
@@ -81,3 +86,17 @@ def test_a_rule_that_a_message_reaches_by_its_age_has_all_its_attempts(
     assert [one.rule for one in world.ledger.attempts.of_run("run-2")] == [
         1 if rules.startswith(OLD) else 2
     ]
+
+
+def test_a_message_without_an_open_step_takes_no_item_in_memory(world: World) -> None:
+    for queue in ("PAYMENTS", "ORDERS", "ORDERS"):
+        world.dead_letter(dest_q=queue)
+    execution = world.plan("DESTQ(PAYMENTS) ACTION(RETRY)\nDESTQ(ORDERS) ACTION(IGNORE)")
+    work = load_work_list(execution.run, world.ledger, world.lake_root)
+
+    with world.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
+        met = sum(1 for _ in work.browse(BrowseCursor(queue_manager, queue, "DLQ")))
+
+    assert (met, sum(isinstance(one, WorkItem) for one in gc.get_objects())) == (3, 1)
+    assert [item.was_seen for item in work.glance()] == [True] * 3
+    assert settle(execution) == Counter({Outcome.LEFT_BY_RULE: 2, Outcome.RETRY_PENDING: 1})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 import embedded_mq
 from mqdlq.controls.work import Planned
@@ -69,6 +72,32 @@ def test_a_destination_known_to_be_blocked_costs_no_get(world: World) -> None:
 
     assert (result.attempts, result.pending) == (5, 5)
     assert backout_counts(world) == [0] * 5
+
+
+REFUSE_2030 = """CREATE TRIGGER refuse BEFORE INSERT ON unit_states WHEN NEW.mqrc = 2030
+    BEGIN SELECT RAISE(ABORT, 'refused'); END"""
+
+
+def test_a_failed_put_counts_once_if_the_ledger_fails_in_the_middle_of_a_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written before the failure is not written again when the pass ends by it."""
+    monkeypatch.setattr("mqdlq.stages.execute.attempts.MAX_UNWRITTEN", 2)
+    world.mqsc("DEFINE QLOCAL(NARROW) MAXMSGL(4)")
+    world.dead_letter(dest_q="CLOSED")
+    world.dead_letter(b"too long", dest_q="NARROW")
+    execution = world.plan("ACTION(RETRY) RETRY(3)")
+    with closing(sqlite3.connect(world.directory / "ledger.db")) as ledger:
+        ledger.execute(REFUSE_2030)
+        with pytest.raises(IntegrityError, match="refused"):
+            make_pass(execution)
+        ledger.execute("DROP TRIGGER refuse")
+
+    result = make_pass(execution)
+
+    attempts = world.ledger.attempts.of_run("run-1")
+    assert sorted((one.mqrc, one.attempt_no) for one in attempts) == [(2030, 1), (2051, 1)]
+    assert (result.attempts, result.pending) == (1, 2)
 
 
 def test_a_destination_that_blocks_at_its_first_put_costs_one_get(world: World) -> None:

@@ -139,7 +139,7 @@ def test_depth_and_its_limit_are_inquired(world: World) -> None:
             "ACTION(RETRY)",
             (),
             (
-                "action needs message_keys, because it applies to named messages only; name"
+                "action needs message_keys or where, because it applies to some messages only; name"
                 " the messages [MQDLQ-118]"
             ),
         ),

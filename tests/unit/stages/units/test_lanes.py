@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from threading import Event, current_thread, main_thread
+from threading import Event, Lock, current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -40,11 +40,12 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 class HandedOver(Event):
-    """Is set when the pass has handed over all moves; `then` is called before a lane connects."""
+    """Is set when the pass has handed over all moves; `then` is called before any lane connects."""
 
     def __init__(self) -> None:
         super().__init__()
         self.then: list[Callable[[], None]] = []
+        self.in_turns = Lock()
 
 
 @pytest.fixture(name="handed_over")
@@ -55,8 +56,9 @@ def _handed_over(monkeypatch: pytest.MonkeyPatch) -> HandedOver:
     def connect_late(*arguments: Any) -> Any:
         if current_thread() is not main_thread():
             handed_over.wait()
-            while handed_over.then:
-                handed_over.then.pop()()
+            with handed_over.in_turns:
+                while handed_over.then:
+                    handed_over.then.pop()()
         return connect(*arguments)
 
     def note_end(self: Lanes[Any], **keys: Any) -> None:

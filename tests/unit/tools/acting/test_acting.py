@@ -10,7 +10,7 @@ import pytest
 from mqdlq.constants import MQPER
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
-from mqdlq.reading.filters import MessageFilter
+from mqdlq.lake.filters import MessageFilter
 from mqdlq.rules import parse
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.tools.acting import (
@@ -52,6 +52,7 @@ def act(world: World, asked: AskedAction, selection: Selection = ALL, **keys: An
 
 
 def snapshot(world: World) -> None:
+    world.clock.sleep(1)
     execution = world.plan(RULES, dry_run=True)
     make_pass(execution)
     settle(execution)
@@ -89,10 +90,12 @@ def test_the_rule_of_an_action_is_one_that_a_run_accepts(world: World) -> None:
         assert len(parse(AskedAction(verb).rule, "action").rules) == 1
 
     conf = act(world, FORWARD).conf(dry_run=False, why="ticket")
-    run = world.plan(RULES, message_keys=tuple(conf["message_keys"]), action=conf["action"])
-    make_pass(run)
+    given = {name: conf[name] for name in ("where", "as_of", "action")}
+    world.dead_letter(b"arrived since")
+    make_pass(world.plan(RULES, **given))
 
-    assert world.depths("DLQ", "PARKED") == (0, 3)
+    assert world.depths("DLQ", "PARKED") == (1, 3)
+    assert "message_keys" not in conf
 
 
 def test_a_repair_shows_its_changes_and_leaves_out_messages_that_it_does_not_change(
@@ -132,7 +135,7 @@ def test_a_repair_shows_its_changes_and_leaves_out_messages_that_it_does_not_cha
         (
             {"action": "retry", "repair_ccsid": "9" * 5000},
             (
-                f"repair_ccsid: found '{'9' * 40}'; expected a whole number from 1 to 65535, such"
+                f"repair_ccsid: found '{'9' * 65}'; expected a whole number from 1 to 65535, such"
                 " as 1208"
             ),
         ),
@@ -218,7 +221,7 @@ def test_the_discards_of_a_run_can_be_restored_once(world: World) -> None:
     make_pass(execution)
     settle(execution)
 
-    found = act(world, AskedAction(Verb.RESTORE), Selection(run_id=execution.run.run_id))
+    found = act(world, AskedAction(Verb.RESTORE), Selection(discarded_by=execution.run.run_id))
 
     assert (found.messages, found.dag_id) == (1, "mq_dlq_restore")
     conf = found.conf(dry_run=True, why="")

@@ -83,7 +83,7 @@ def test_a_run_in_progress_has_its_next_pass_and_its_leases(ledger: Ledger, lake
     assert (page.state, page.is_open) == (("In progress", "unfinished"), True)
     assert page.headline == "2 messages, of which 1 has an outcome so far."
     assert page.next_pass_at == START + timedelta(seconds=26)
-    assert (page.leased_until, page.limit_at) == (START + HOUR, START + HOUR)
+    assert (page.leased_until, page.run.limit_at) == (START + HOUR, START + HOUR)
     assert page.summary.account is not None
     bar = account_bar(page.summary.account)
     assert [(part["what"], part["messages"]) for part in bar] == [("delivered", 1), ("missing", 1)]
@@ -156,7 +156,7 @@ STATES = [
         "Archived copies were put back",
     ),
     (
-        replace(ENTRY, report=RecordedVerdict("ok", "all well", "", 1, True, 0, None, None, START)),
+        replace(ENTRY, report=RecordedVerdict("ok", "all well", "", 1, True, 0, START)),
         "Everything is handled",
         "all well",
     ),

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import blank_padded, normalised
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError
-from embedded_mq.structures import MQMD, blank_padded, normalised
+from embedded_mq.structures import MQMD
 
 _CONTEXT = MQMD.reader("user_identifier", "appl_origin_data")
 _IDENTITY_TEXT_FIELDS = ("user_identifier", "appl_identity_data")

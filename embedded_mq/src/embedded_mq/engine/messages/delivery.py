@@ -15,7 +15,7 @@ from embedded_mq.engine.messages.properties import MessageHandle
 from embedded_mq.engine.messages.property_values import Property, unpack_properties
 from embedded_mq.engine.unit_of_work import Message
 from embedded_mq.headers import rfh2
-from embedded_mq.headers.mq_headers import XQH_LENGTH
+from embedded_mq.headers.mq_headers import MQFMT_DEAD_LETTER_HEADER, XQH_LENGTH
 from embedded_mq.headers.rfh2 import DESCRIPTION, MQFMT_RF_HEADER_2, Description
 from embedded_mq.headers.rfh2_folders import PropertyBudget
 from embedded_mq.storage.catalogue import Definition
@@ -55,8 +55,8 @@ _HEADERS = {
     b"MQHRF   ": (b"RFH ", MQRFH.offset_of("encoding"), 0),
     b"MQHMDE  ": (b"MDE ", MQMDE.offset_of("encoding"), MQMDE.length),
 }
-FORMATS_WITH_PROPERTIES = frozenset({*_HEADERS, MQFMT_RF_HEADER_2})
-"""Formats of messages that may have properties in an MQRFH2."""
+_FORMATS_WITH_PROPERTIES = frozenset({*_HEADERS, MQFMT_RF_HEADER_2})
+_FORMAT_OF_MQDLH = MQDLH.slice_of("format")
 
 _LENGTH_OF_MQRFH = MQRFH.offset_of("struc_length")
 
@@ -140,6 +140,12 @@ class Rfh2Location:
         before = bytearray(body[: self.start])
         before[self.described_at : self.described_at + 16] = described.packed(self.order)
         return bytes(before) + data
+
+
+def may_have_rfh2_headers(form: bytes, body: bytes) -> bool:
+    """Return whether a message of this Format may have an MQRFH2, without a look for it."""
+    named = body[_FORMAT_OF_MQDLH] if form == MQFMT_DEAD_LETTER_HEADER else form
+    return named in _FORMATS_WITH_PROPERTIES
 
 
 def locate_rfh2_headers(md: MQMD, body: bytes) -> Rfh2Location:

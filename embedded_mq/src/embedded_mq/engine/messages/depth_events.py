@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import blank_padded, object_name
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection, ResolvedQueue
 from embedded_mq.engine.failures import MQCC_WARNING, CallFailedError, log
@@ -26,7 +27,7 @@ from embedded_mq.engine.objects.attributes import PERFORMANCE_EVENT_QUEUE
 from embedded_mq.pcf import constants as cf
 from embedded_mq.pcf import messages as pcf
 from embedded_mq.storage.catalogue import Catalogue
-from embedded_mq.structures import MQMD, blank_padded, object_name
+from embedded_mq.structures import MQMD
 
 MQFMT_EVENT = b"MQEVENT "
 PERCENT = 100

@@ -12,17 +12,18 @@ from functools import lru_cache
 from math import inf
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import text
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection, OpenObject, ResolvedQueue
 from embedded_mq.engine.failures import MQCC_OK, MQCC_WARNING, CallFailedError, check_bits, log
 from embedded_mq.engine.messages import depth_events, groups, reports, selection, tracing
-from embedded_mq.engine.messages.delivery import FORMATS_WITH_PROPERTIES, deliver
+from embedded_mq.engine.messages.delivery import deliver, may_have_rfh2_headers
 from embedded_mq.engine.messages.properties import MessageHandle
 from embedded_mq.engine.messages.property_values import Property
 from embedded_mq.engine.messages.selection import Criteria
 from embedded_mq.engine.unit_of_work import Message
 from embedded_mq.headers import mqmde
-from embedded_mq.structures import DEFAULTS_OF_VERSION_2, MQGMO, MQMD, MQMD_LENGTH_1, text
+from embedded_mq.structures import DEFAULTS_OF_VERSION_2, MQGMO, MQMD, MQMD_LENGTH_1
 
 INPUT = mq.MQOO_INPUT_AS_Q_DEF | mq.MQOO_INPUT_SHARED | mq.MQOO_INPUT_EXCLUSIVE
 BROWSE = mq.MQGMO_BROWSE_FIRST | mq.MQGMO_BROWSE_NEXT | mq.MQGMO_BROWSE_MSG_UNDER_CURSOR
@@ -171,13 +172,16 @@ def _try_get(connection: Connection, request: GetRequest) -> GetResult | None:
     resolved = request.opened.resolved(connection.store.last_catalogue)
     if resolved.is_get_inhibited:
         raise CallFailedError("MQRC_GET_INHIBITED")
-    selection.discard_expired(
-        connection, request.opened, resolved.queue_id, request.criteria, request.options
-    )
     attempt = _browse if request.options & BROWSE else _remove_from_queue
-    got = attempt(connection, resolved, request)
-    if got is None and connection.release_orphaned_messages():
+    try:
         got = attempt(connection, resolved, request)
+        if got is None and connection.release_orphaned_messages():
+            got = attempt(connection, resolved, request)
+    except _FoundExpiredError:
+        selection.discard_expired(
+            connection, request.opened, resolved.queue_id, request.criteria, request.options
+        )
+        return _try_get(connection, request)
     if got is None and request.options & UNDER_CURSOR:
         raise CallFailedError("MQRC_NO_MSG_UNDER_CURSOR")
     return got
@@ -194,9 +198,16 @@ def _unlock(connection: Connection, opened: OpenObject, md: bytes, gmo: MQGMO) -
 
 
 def _find(connection: Connection, request: GetRequest, resolved: ResolvedQueue) -> Message | None:
-    return selection.find_message(
+    found = selection.find_message(
         connection, request.opened, resolved.queue_id, request.criteria, request.options
     )
+    if selection.has_expired(found):
+        raise _FoundExpiredError
+    return found
+
+
+class _FoundExpiredError(Exception):
+    """The message found has expired: it is to be discarded first."""
 
 
 def _browse(
@@ -287,7 +298,7 @@ def _fill_result(request: GetRequest, resolved: ResolvedQueue, found: Message) -
         request.max_length,
     )
     properties: list[Property] = []
-    if found.properties is not None or descriptor[FORMAT_OF_MQMD] in FORMATS_WITH_PROPERTIES:
+    if found.properties is not None or may_have_rfh2_headers(descriptor[FORMAT_OF_MQMD], body):
         md = MQMD.unpack(descriptor)
         body, properties = deliver(found, md, gmo, request.message_handle, resolved.opened)
         descriptor = md.pack()

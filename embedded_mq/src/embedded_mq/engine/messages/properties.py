@@ -17,7 +17,8 @@ from embedded_mq.engine.messages.property_values import (
     convert,
     pack_properties,
 )
-from embedded_mq.structures import MQGMO, MQPD, MQPMO
+from embedded_mq.option_structures import MQPD
+from embedded_mq.structures import MQGMO, MQPMO
 
 FIRST_MESSAGE_HANDLE = 0x2000001
 _PART = r"(?:[^\W\d]|\$)[\w$]*"  # a Java identifier (IBM MQ docs, "Property names")
@@ -228,14 +229,12 @@ class MessageHandles:
 
 
 def collect_properties(handles: MessageHandles, pmo: MQPMO, *, is_remote: bool) -> bytes | None:
-    """Return the properties with which a message is put; only an MQPMO of version 3 has handles.
+    """Return the properties with which a message is put that uses message handles.
 
     MQACTP_FORWARD takes the properties of the original handle that may be forwarded, then those of
     the new handle. A property that must be understood is refused (MQRC_UNSUPPORTED_PROPERTY), and
     so are more bytes of names and values than MaxPropertiesLength allows (MQRC_PROPERTIES_TOO_BIG).
     """
-    if not uses_message_handles(pmo):
-        return None
     original = handles.at(pmo.original_msg_handle) if pmo.original_msg_handle else MessageHandle()
     new = handles.at(pmo.new_msg_handle) if pmo.new_msg_handle else MessageHandle()
     chosen = original.properties

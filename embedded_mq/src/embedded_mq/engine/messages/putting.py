@@ -10,6 +10,7 @@ import time
 from functools import lru_cache
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import normalised, object_name, text
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection, ResolvedQueue
 from embedded_mq.engine.failures import (
@@ -35,7 +36,7 @@ from embedded_mq.headers import header_checks, mqmde, rfh2
 from embedded_mq.headers.rfh2 import MQFMT_RF_HEADER_2, Description
 from embedded_mq.headers.rfh2_folders import PropertyBudget
 from embedded_mq.storage.catalogue import Catalogue
-from embedded_mq.structures import MQMD, MQPMO, normalised, object_name, text
+from embedded_mq.structures import MQMD, MQPMO
 
 # True without being set: puts are synchronous, and authority is checked when the queue is opened.
 OPTIONS_ALWAYS_TRUE = (

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import object_name, text
 from embedded_mq.engine.connection import Connection, ResolvedQueue
 from embedded_mq.engine.failures import CallFailedError, log
 from embedded_mq.engine.messages import groups, placing, transmission
@@ -33,7 +34,7 @@ from embedded_mq.headers.mq_headers import (
 from embedded_mq.headers.rfh2 import Description
 from embedded_mq.storage.catalogue import Catalogue
 from embedded_mq.storage.schema import REPORT
-from embedded_mq.structures import MQDLH, MQMD, MQXQH, object_name, text
+from embedded_mq.structures import MQDLH, MQMD, MQXQH
 
 
 @dataclass(frozen=True, slots=True)

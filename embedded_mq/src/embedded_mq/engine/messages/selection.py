@@ -153,10 +153,6 @@ def find_message(
     return row and Message(*row)
 
 
-EXPIRED = """SELECT 1 FROM message INDEXED BY expiring
-    WHERE queue_id = ? AND expires_at <= ? LIMIT 1"""
-
-
 def discard_expired(
     connection: Connection, opened: OpenObject, queue_id: int, wanted: Criteria, options: int
 ) -> None:
@@ -164,22 +160,16 @@ def discard_expired(
 
     Expired messages after it, or that do not match, stay and count (IBM MQ docs, "Expiry (MQMD)").
     """
-    store, now = connection.store, time.time()
-    if store.fetch_value(EXPIRED, (queue_id, now)) is None:
-        return
-    if not _has_expired(find_message(connection, opened, queue_id, wanted, options), now):
-        return
-    with store.transaction():
-        while _has_expired(
-            found := find_message(connection, opened, queue_id, wanted, options), now
-        ):
+    with connection.store.transaction():
+        while has_expired(found := find_message(connection, opened, queue_id, wanted, options)):
             discard(connection, found)
             if opened.locked == found.place:
                 opened.locked = None
 
 
-def _has_expired(message: Message | None, now: float) -> TypeGuard[Message]:
-    return message is not None and message.expires_at is not None and message.expires_at <= now
+def has_expired(message: Message | None) -> TypeGuard[Message]:
+    expires_at = None if message is None else message.expires_at
+    return expires_at is not None and expires_at <= time.time()
 
 
 def discard(connection: Connection, expired: Message) -> None:

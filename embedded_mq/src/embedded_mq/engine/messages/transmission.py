@@ -7,10 +7,11 @@ and of the embedded one.
 from __future__ import annotations
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import object_name
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.messages.context import set_queue_manager_origin
 from embedded_mq.headers import mqmde
-from embedded_mq.structures import MQMD, MQMD_LENGTH_1, MQXQH, object_name
+from embedded_mq.structures import MQMD, MQMD_LENGTH_1, MQXQH
 
 MQFMT_XMIT_Q_HEADER = b"MQXMIT  "
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import text
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import MQCC_OK, MQCC_WARNING, CallFailedError, not_emulated
@@ -19,7 +20,6 @@ from embedded_mq.engine.objects.attributes import (
     Value,
 )
 from embedded_mq.storage.catalogue import DEFINITION_TYPE, Catalogue, Definition
-from embedded_mq.structures import text
 
 NAME_LENGTH = 48
 SETTABLE = {

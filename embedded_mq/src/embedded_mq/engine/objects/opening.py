@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import object_name, text
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError, check_bits, not_emulated
 from embedded_mq.engine.objects import authority, dynamic_queues
 from embedded_mq.engine.objects.resolution import Destination, find_definition, resolve
 from embedded_mq.storage.catalogue import Definition
-from embedded_mq.structures import MQOD, object_name, text
+from embedded_mq.structures import MQOD
 
 INPUT = mq.MQOO_INPUT_AS_Q_DEF | mq.MQOO_INPUT_SHARED | mq.MQOO_INPUT_EXCLUSIVE
 PASS_OR_SET_CONTEXT = (

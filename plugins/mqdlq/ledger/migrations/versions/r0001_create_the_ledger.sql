@@ -146,6 +146,8 @@ CREATE TABLE runs (
     controls TEXT NOT NULL,
     queue_kind VARCHAR(20) NOT NULL,
     repair TEXT NOT NULL,
+    condition TEXT NOT NULL,
+    as_of VARCHAR(100) NOT NULL,
     PRIMARY KEY (run_no),
     UNIQUE (run_id)
 );
@@ -176,6 +178,50 @@ CREATE TABLE archive (
     CONSTRAINT archive_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id)
 );
 CREATE INDEX ix_archive_message_id ON archive (message_id);
+
+CREATE TABLE arrivals (
+    run_no INTEGER NOT NULL,
+    cause_id VARCHAR(12) NOT NULL,
+    hour TIMESTAMP WITHOUT TIME ZONE NOT NULL,
+    messages INTEGER NOT NULL,
+    PRIMARY KEY (run_no, cause_id, hour),
+    CONSTRAINT arrivals_run_no_fkey FOREIGN KEY(run_no) REFERENCES runs (run_no)
+) /* WITHOUT ROWID */;
+CREATE INDEX arrivals_of_a_cause ON arrivals (cause_id, hour);
+CREATE INDEX ix_arrivals_hour ON arrivals (hour);
+
+CREATE TABLE cause_changes (
+    seq SERIAL NOT NULL,
+    cause_id VARCHAR(12) NOT NULL,
+    at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
+    who TEXT NOT NULL,
+    kind VARCHAR(20) NOT NULL,
+    value TEXT NOT NULL,
+    messages INTEGER NOT NULL,
+    PRIMARY KEY (seq)
+);
+CREATE INDEX ix_cause_changes_cause_id ON cause_changes (cause_id);
+
+CREATE TABLE cause_numbers (
+    run_id VARCHAR(250) NOT NULL,
+    reason INTEGER NOT NULL,
+    cause_id VARCHAR(12) NOT NULL,
+    is_whole BOOLEAN NOT NULL,
+    looked_at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
+    message_class VARCHAR(30) NOT NULL,
+    dest_q_name VARCHAR(48),
+    dest_q_mgr_name VARCHAR(48) NOT NULL,
+    messages INTEGER NOT NULL,
+    attention INTEGER NOT NULL,
+    expiring INTEGER NOT NULL,
+    expires_at TIMESTAMP WITHOUT TIME ZONE,
+    oldest_at TIMESTAMP WITHOUT TIME ZONE,
+    first_at TIMESTAMP WITHOUT TIME ZONE,
+    last_at TIMESTAMP WITHOUT TIME ZONE,
+    applications TEXT NOT NULL,
+    PRIMARY KEY (run_id, reason, cause_id),
+    CONSTRAINT cause_numbers_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id)
+);
 
 CREATE TABLE causes (
     run_id VARCHAR(250) NOT NULL,
@@ -377,6 +423,8 @@ CREATE TABLE repairs (
     target_q_mgr VARCHAR(48) NOT NULL,
     length INTEGER NOT NULL,
     refusal TEXT NOT NULL,
+    body_to VARCHAR(64) NOT NULL,
+    length_to INTEGER NOT NULL,
     PRIMARY KEY (run_id, message_id),
     CONSTRAINT repairs_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id),
     CONSTRAINT repairs_message_id_fkey FOREIGN KEY(message_id) REFERENCES messages (message_id)
@@ -432,6 +480,7 @@ CREATE TABLE snapshots (
     messages INTEGER NOT NULL,
     taken_at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
     settled INTEGER NOT NULL,
+    absent INTEGER NOT NULL,
     PRIMARY KEY (run_id),
     CONSTRAINT snapshots_run_id_fkey FOREIGN KEY(run_id) REFERENCES runs (run_id)
 );
@@ -456,8 +505,6 @@ CREATE TABLE verdicts (
     messages INTEGER,
     adds_up BOOLEAN,
     attention INTEGER NOT NULL,
-    resolution_median_s FLOAT,
-    resolution_p90_s FLOAT,
     at TIMESTAMP WITHOUT TIME ZONE NOT NULL,
     failed_tasks TEXT NOT NULL,
     PRIMARY KEY (seq),

@@ -4,7 +4,7 @@ pymqi is available as source only, and its C extension cannot be built without I
 is installed (MQ_FILE_PATH or /opt/mqm), pip builds it. Otherwise pymqi's unmodified Python layer,
 checked by hash, is copied into site-packages, which is enough for an embedded queue manager.
 
-Run ``python -m mqdlq.mqi.pymqi_layer requirements.lock``; a second run does nothing.
+Run ``python deploy/pymqi_layer.py requirements.lock``; a second run does nothing.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _pip(verb: str, wanted: LockedSdist, *options: str) -> None:
         requirements.flush()
         call = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", verb]
         call += ["--no-deps", "--no-build-isolation", "--require-hashes", *options]
-        done = subprocess.run(  # noqa: S603 (pip of this environment, arguments of our own)
+        done = subprocess.run(
             [*call, "-r", requirements.name], capture_output=True, text=True, check=False
         )
     if done.returncode:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.pymqi_layer import LockedSdist, find_sdk, install_layer, read_lock_entry
 from mqdlq import directories
 from mqdlq.errors import ClientNotFoundError
 from mqdlq.mqi import client
-from mqdlq.mqi.pymqi_layer import LockedSdist, find_sdk, install_layer, read_lock_entry
 
 FILES = {
     "PKG-INFO": b"Metadata-Version: 2.1\nName: pymqi\nVersion: 9.9\n",

@@ -1,4 +1,4 @@
-"""``python -m mqdlq.ledger.migrations "Add …"``: write the revision of a changed declaration.
+"""``python -m tests.support.new_revision "Add …"``: write the revision of a changed declaration.
 
 It holds what `mqdlq.ledger.tables` declares and a ledger of the newest revision lacks, as Alembic
 finds it. Read it before you commit it.
@@ -27,7 +27,7 @@ def main(message: str) -> None:
         number = f"{int(revisions()[-1]) + 1:04}"
         config = alembic_config(connection)
         written = command.revision(config, message, autogenerate=True, rev_id=number)
-    assert isinstance(written, Script)  # noqa: S101 (it is a list only where there are branches)
+    assert isinstance(written, Script)  # it is a list only where there are branches
     click.echo(written.path)
 
 

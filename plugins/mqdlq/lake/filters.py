@@ -23,8 +23,8 @@ from pydantic import (
 from mqdlq.causes import CAUSE_COLUMNS, find_cause
 from mqdlq.constants import ALL_NAMES
 from mqdlq.errors import MqDlqError
-from mqdlq.lake import row_search
-from mqdlq.ledger.reading.message_facts import KEY_DIGITS
+from mqdlq.lake import row_masks, row_search
+from mqdlq.ledger.reading.message_facts import KEY_DIGITS, MessageState
 from mqdlq.model import Outcome
 
 ID_DIGITS: Final = 48
@@ -43,7 +43,7 @@ class FilterError(MqDlqError, ValueError):
 
     def __init__(self, parameter: str, fault: str, expected: str) -> None:
         super().__init__("MQDLQ-975", f"{parameter}: {fault}; expected {expected}")
-        self.parameter = parameter
+        self.parameter, self.fault, self.expected = parameter, fault, expected
 
 
 class _ParameterError(ValueError):
@@ -96,8 +96,8 @@ class Query(BaseModel):
         return not self.parameters()
 
     def parameters(self, **more: str | int) -> dict[str, str | int]:
-        """Return the query parameters that `parse` reads, without the page, and others."""
-        chosen = self.model_dump(exclude={"page"}, exclude_defaults=True)
+        """Return the query parameters that `parse` reads, without page and download, and others."""
+        chosen = self.model_dump(exclude={"page", "download"}, exclude_defaults=True)
         given = {name: _rendered(name, value) for name, value in chosen.items()}
         return {name: text for name, text in given.items() if text} | more
 
@@ -248,15 +248,76 @@ class RowFilter(Period):
     expires_before: End = None
 
 
-class MessageFilter(RowFilter):
-    """The messages to find on the queues of handlers; `state` is the last outcome, or a presence.
+class Where(RowFilter):
+    """The messages of one queue; `state` is the last outcome, or a presence."""
+
+    state: Annotated[State | None, choice(Presence, Outcome)] = None
+
+    @property
+    def text_of_where(self) -> str:
+        """The condition as `parse_where` reads it."""
+        return " and ".join(
+            f"{name}={_quoted(str(value))}"
+            for name, value in self.parameters().items()
+            if name in Where.model_fields
+        )
+
+    def is_met_by(self, state: MessageState) -> bool:
+        """Whether a message in this state has the wanted one."""
+        if self.state is Presence.ON_QUEUE:
+            return not state.has_departed
+        if self.state is Presence.DEPARTED:
+            return state.has_departed
+        wanted = None if self.state is Presence.NO_OUTCOME else self.state
+        return self.state is None or state.outcome is wanted
+
+
+class MessageFilter(Where):
+    """The messages to find on the queues of handlers.
 
     The names of queue manager and queue may have wildcards, too.
     """
 
     queue_manager: Text = ""
     queue: Text = ""
-    state: Annotated[State | None, choice(Presence, Outcome)] = None
+
+
+_TERM: Final = re.compile(
+    r"\s*(?P<name>\w+)\s*=\s*(?:'(?P<quoted>(?:[^']|'')*)'|(?P<bare>[^'=\s][^=]*?)?)"
+    r"(?:(?<!\sand)\s*\Z|\s+and\s+)",
+    re.DOTALL,
+)
+
+
+def parse_where(text: str) -> Where:
+    """Parse a condition: parameters such as `application=payd*`, joined by `and`.
+
+    `cause` is short for cause_id. A value with an `and` or `=` is in single quotes, which are
+    doubled within it. Raises FilterError, also for an empty value, because a condition that is read
+    too widely would act on more messages.
+    """
+    given, at = list[tuple[str, str]](), 0
+    while at < len(text) or not given:
+        if (term := _TERM.match(text, at)) is None:
+            found = _shortened(text[at:].strip())
+            expected = "conditions such as cause=14e0cdf53d6f and application='a b*'"
+            raise FilterError("where", f"found {found!r}", expected)
+        bare, quoted = term["bare"] or "", term["quoted"]
+        value = bare if quoted is None else quoted.replace("''", "'")
+        name = "cause_id" if term["name"] == "cause" else term["name"]
+        if not value.strip():
+            raise FilterError(f"where: {_shortened(name)}", "it is empty", "a value")
+        given.append((name, value))
+        at = term.end()
+    try:
+        return Where.parse(given)
+    except FilterError as error:
+        raise FilterError(f"where: {error.parameter}", error.fault, error.expected) from None
+
+
+def _quoted(value: str) -> str:
+    is_plain = not ({"'", "="} & set(value) or any(map(str.isspace, value)))
+    return value if is_plain else "'{}'".format(value.replace("'", "''"))
 
 
 class RunMessageFilter(RowFilter):
@@ -295,7 +356,7 @@ PARAMETERS: Final = tuple(MessageFilter.model_fields)
 """The names of the query parameters of a search."""
 
 
-# Translate a filter into conditions on the rows of snapshots.
+# Translate a filter into conditions on the rows of snapshots, in SQL or on columns of Arrow.
 
 _MOST_DESTINATIONS: Final = 200_000
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
@@ -315,46 +376,58 @@ _OF_PATTERNS: Final = {
 
 
 def conditions_of(chosen: RowFilter, snapshots: row_search.Snapshots) -> list[row_search.Condition]:
-    """Return the conditions of a filter, all of which a row must meet.
+    """Return the conditions of a filter in SQL, all of which a row must meet.
 
     The `snapshots` say which destinations belong to a cause.
     """
-    found = [*_of_text(chosen.text), *_of_names(chosen)]
-    if chosen.reason is not None:
-        found.append(row_search.equals(chosen.reason, "dlh_reason"))
-    if chosen.since or chosen.until:
-        found.append(
-            row_search.is_between(chosen.since, chosen.until, "dead_lettered_at", "put_at")
-        )
-    if chosen.expires_before:
-        found.append(row_search.is_between(None, chosen.expires_before, "expires_at"))
+    found = [*_described(chosen, row_search)]
     if chosen.cause_id:
         found.append(_of_cause(chosen.cause_id, snapshots, found))
     return found
 
 
-def _of_names(chosen: RowFilter) -> Iterator[row_search.Condition]:
+def mask_of(chosen: RowFilter) -> row_masks.Mask:
+    """Return the condition of a filter, with the same meaning, on columns of Arrow."""
+    found = [*_described(chosen, row_masks)]
+    if chosen.cause_id:
+
+        def is_of_cause(*values: Any) -> bool:
+            return find_cause(*values).cause_id == chosen.cause_id
+
+        found.append(row_masks.has_values(is_of_cause, *CAUSE_COLUMNS))
+    return row_masks.all_of(found)
+
+
+def _described(chosen: RowFilter, words: Any) -> Iterator[Any]:
+    """Yield the conditions of a filter, but for the cause, in the words of one of two modules."""
+    yield from _of_text(chosen.text, words)
     for name, length in _OF_IDENTIFIERS.items():
         if digits := getattr(chosen, name):
-            yield row_search.begins_with(digits, length, name)
+            yield words.begins_with(digits, length, name)
     for name, columns in _OF_PATTERNS.items():
         if pattern := getattr(chosen, name):
-            yield row_search.is_like(pattern, *columns)
+            yield words.is_like(pattern, *columns)
+    if chosen.reason is not None:
+        yield words.equals(chosen.reason, "dlh_reason")
+    if chosen.since or chosen.until:
+        yield words.is_between(chosen.since, chosen.until, "dead_lettered_at", "put_at")
+    if chosen.expires_before:
+        yield words.is_between(None, chosen.expires_before, "expires_at")
 
 
-def _of_text(text: str) -> Iterator[row_search.Condition]:
+def _of_text(text: str, words: Any) -> Iterator[Any]:
     digits = text.strip().lower()
     if set(digits) <= _HEXADECIMAL and len(digits) in {ID_DIGITS, KEY_DIGITS}:
         columns = ("msg_id", "correl_id") if len(digits) == ID_DIGITS else ("message_key",)
-        yield row_search.equals(bytes.fromhex(digits), *columns)
+        yield words.equals(bytes.fromhex(digits), *columns)
         return
     for word in text.split():
-        found = [row_search.contains(word, *chain(*_OF_PATTERNS.values()))]
+        found = [words.contains(word, *chain(*_OF_PATTERNS.values()))]
         if (reason := reason_number(word)) is not None:
-            found.append(row_search.equals(reason, "dlh_reason"))
+            found.append(words.equals(reason, "dlh_reason"))
         if LEAST_DIGITS <= len(word) < KEY_DIGITS and set(word.lower()) <= _HEXADECIMAL:
-            found.append(row_search.begins_with(word.lower(), KEY_DIGITS, "message_key"))
-        yield row_search.any_of(found)
+            found.append(words.begins_with(word.lower(), KEY_DIGITS, "message_key"))
+        yield words.any_of(found)
 
 
 def _of_cause(
