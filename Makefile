@@ -47,12 +47,13 @@ down: $(READY)  ## stop what `make up` started
 coverage test test-changed test-fast: export PYTHONDONTWRITEBYTECODE =
 
 # In the order of the directories, the files of minutes come first, and both processes end together.
+# A test of ten minutes hangs: it fails with the lines where all its threads stand.
 test: coverage  ## every test that needs neither Docker nor IBM MQ
 	$(BIN)/pytest -m "not long" $(CORE_TESTS:%=--ignore=%) -n $(TEST_PROCESSES) --dist loadfile \
-	  --no-loadscope-reorder
+	  --no-loadscope-reorder --timeout 600
 
 coverage: $(READY)  ## the tests of rules, headers, plan and units of work, which reach every branch
-	$(BIN)/pytest --quiet $(CORE_TESTS) --cov -n $(TEST_PROCESSES) --dist loadfile
+	$(BIN)/pytest --quiet $(CORE_TESTS) --cov -n $(TEST_PROCESSES) --dist loadfile --timeout 600
 
 test-fast: $(READY)  ## the quick tests: no Airflow, no JVM, no kills
 	$(BIN)/pytest --quiet --ignore tests/airflow --ignore tests/e2e --ignore tests/spark \
