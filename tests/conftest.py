@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 MEMORY = Path("/dev/shm")  # noqa: S108 (Linux keeps it in memory)
 ENOUGH = 2 * 1024**3
@@ -20,7 +21,11 @@ def pytest_configure() -> None:
 
     Queue managers and ledgers sync after each commit. Processes die in these tests, machines do
     not, so that nothing is lost by it. TMPDIR goes before.
+
+    Hypothesis does not explain a failing example: it would try a failing world a thousand times.
     """
+    settings.register_profile("mqdlq", phases=set(Phase) - {Phase.explain})
+    settings.load_profile("mqdlq")
     has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
     if has_room and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)

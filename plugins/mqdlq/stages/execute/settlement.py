@@ -277,9 +277,11 @@ class _Settlement:
                 return Destinations(stack.enter_context(connect(self._execution.settings)), 1)
 
             @cache
-            def explain_group(unit: str) -> Reason:
+            def explain_group(unit: str) -> Reason | None:
                 made = self._ledger.attempts.of_unit(unit)
-                failed = next(attempt for attempt in made if attempt.mqrc != BACKED_OUT)
+                failed = next((attempt for attempt in made if attempt.mqrc != BACKED_OUT), None)
+                if failed is None:  # the queue manager backed the unit out each time
+                    return None
                 (number,) = (
                     item.message.browse_seq
                     for item in self._work.glance()
@@ -288,8 +290,8 @@ class _Settlement:
                 return Why.OTHER_OF_GROUP_FAILED(number=number, mqrc=failed.mqrc)
 
             def explain(attempt: Attempt) -> Reason | str:
-                if attempt.mqrc == BACKED_OUT:
-                    return explain_group(attempt.unit)
+                if attempt.mqrc == BACKED_OUT and (other := explain_group(attempt.unit)):
+                    return other
                 destination = attempt.target_q, attempt.target_q_mgr
                 return destinations().explain_failure(destination, attempt.mqrc)
 

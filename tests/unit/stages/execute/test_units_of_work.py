@@ -382,3 +382,17 @@ def test_a_group_that_exceeds_its_unit_of_work_fails_and_other_messages_move(
     assert (world.bodies("PAYMENTS"), world.bodies("ORDERS")) == ([], [b"other"])
     tried = [a for a in world.ledger.attempts.of_run("run-1") if a.state is AttemptState.FAILED]
     assert [attempt.mqrc for attempt in tried] == [2003, 2024]
+
+
+def test_a_message_whose_unit_is_backed_out_each_time_stays_with_that_reason(world: World) -> None:
+    world.dead_letter(b"1")
+    execution = world.plan("RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(2)")
+    embedded_mq.faults.set(",".join(f"MQCMIT:{number}:2003:before" for number in range(1, 9)))
+
+    make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert settle(execution) == {Outcome.RETRY_PENDING: 1}
+    (fact,) = world.ledger.outcomes.of_run("run-1").values()
+    assert fact.why is not None
+    assert "MQRC_BACKED_OUT (2003)" in fact.why.words
