@@ -33,6 +33,10 @@ COMMANDS: Final = {
     "explain": Command(
         "Show which rules match each message, and why others do not.", "explain:explain"
     ),
+    "diagnose": Command(
+        "Say why destinations refuse messages, and the command that ends it.",
+        "diagnose:diagnose",
+    ),
     "decode": Command("Show what a message is, and its headers.", "decode:decode"),
     "report": Command("Print the report of a run.", "report:report"),
     "find": Command("Search in the captured bodies of messages.", "find:find"),

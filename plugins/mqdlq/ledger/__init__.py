@@ -17,7 +17,7 @@ from mqdlq.ledger.attempts import Attempts
 from mqdlq.ledger.audit import Audit, Epochs
 from mqdlq.ledger.controls import EvidenceChecks, Identities, Meters, Ramps
 from mqdlq.ledger.database import connect_impatiently, connect_to
-from mqdlq.ledger.inbox import CauseChanges, Inbox
+from mqdlq.ledger.inbox import CauseChanges, Diagnoses, Inbox
 from mqdlq.ledger.messages import Messages, Outcomes
 from mqdlq.ledger.migrations import migrate, require_current
 from mqdlq.ledger.reading.audit import AuditTrail
@@ -50,6 +50,7 @@ class Ledger:
         self.causes = CauseHistories(engine)
         self.inbox = Inbox(engine)
         self.cause_changes = CauseChanges(engine)
+        self.diagnoses = Diagnoses(engine)
         self.plans = Plans(engine)
         self.messages = Messages(engine)
         self.message_facts = KnownMessages(engine)

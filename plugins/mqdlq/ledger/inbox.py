@@ -30,6 +30,8 @@ from mqdlq.model import ChangeKind
 ARRIVALS_KEPT: Final = timedelta(days=8)
 GONE_KEPT: Final = timedelta(days=30)
 """How long a cause without messages keeps its row."""
+DIAGNOSES_KEPT: Final = 50
+"""How many diagnoses of a cause on a queue are kept."""
 
 Arrivals = Mapping[tuple[str, datetime], int]
 """Messages by cause_id and the hour of dead-lettering."""
@@ -259,6 +261,40 @@ class CauseChanges(Repository):
         return self._list(t.CauseChange, query.order_by(t.cause_changes.c.seq.desc()))
 
 
+class Diagnoses(Repository):
+    """What diagnoses found of causes, as long as it is among the last ones of its cause."""
+
+    def keep(self, new: t.KnownDiagnosis, *, extends_last: bool) -> None:
+        """Keep a diagnosis; one that extends the last of its cause only takes its place in time."""
+        one = t.diagnoses.c
+        with in_turn(self._engine) as connection:
+            of = _of_cause(new.handler, new.queue_manager, new.queue, new.cause_id)
+            query = sa.select(one.seq, one.first_at).where(of).order_by(one.seq.desc())
+            known = connection.execute(query).all()
+            forgotten = [row.seq for row in known[DIAGNOSES_KEPT - 1 :]]
+            if extends_last and known:
+                forgotten.append(known[0].seq)
+                new = replace(new, first_at=known[0].first_at)
+            connection.execute(sa.delete(t.diagnoses).where(one.seq.in_(forgotten)))
+            add(connection, t.diagnoses, [asdict(new)])
+
+    def of_cause(
+        self, handler: str, queue_manager: str, queue: str, cause_id: str
+    ) -> list[t.KnownDiagnosis]:
+        """Return the diagnoses of a cause on a queue, the last one first."""
+        is_meant = _of_cause(handler, queue_manager, queue, cause_id)
+        query = _DIAGNOSES.where(is_meant).order_by(t.diagnoses.c.seq.desc())
+        return self._list(t.KnownDiagnosis, query)
+
+
+def _of_cause(
+    handler: str, queue_manager: str, queue: str, cause_id: str
+) -> sa.ColumnElement[bool]:
+    one, given = t.diagnoses.c, (handler, queue_manager, queue, cause_id)
+    return sa.tuple_(one.handler, one.queue_manager, one.queue, one.cause_id) == given
+
+
 STATES: Final = frozenset(ChangeKind) - {ChangeKind.NOTE, ChangeKind.TICKET}
 """The kinds of changes that are states, of which the last one counts."""
 _CHANGES: Final = select_records(t.cause_changes, t.CauseChange)
+_DIAGNOSES: Final = select_records(t.diagnoses, t.KnownDiagnosis)

@@ -303,6 +303,26 @@ cause_changes = table("cause_changes", CauseChange, seq(), column("cause_id", Ca
 
 
 @dataclass(frozen=True, slots=True)
+class KnownDiagnosis:
+    """A diagnosis of a cause on a handler's queue; it held from `first_at` until `last_at`.
+
+    `found` is JSON of `mqdlq.diagnosis.Diagnosis`.
+    """
+
+    handler: HandlerName
+    queue_manager: ObjectName
+    queue: ObjectName
+    cause_id: CauseId
+    first_at: datetime
+    last_at: datetime
+    found: str
+
+
+diagnoses = table("diagnoses", KnownDiagnosis, seq(), column("cause_id", CauseId, index=True))
+"""What diagnoses found: one that finds the facts of the last one extends its time."""
+
+
+@dataclass(frozen=True, slots=True)
 class AcceptedPlan:
     """The plan that a run acts by, and where it is."""
 

@@ -1,0 +1,176 @@
+"""What the queue manager and the messages say of reasons that no walk to a queue decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from mqdlq.constants import MQRC
+from mqdlq.diagnosis.looking import Look
+from mqdlq.diagnosis.obstacles import (
+    MQXQH_LENGTH,
+    Finding,
+    Subject,
+    find_channels,
+    find_refused_users,
+    mqsc,
+)
+from mqdlq.words import count, visible
+
+COMMAND_SERVER: Final = "amqpcsea"
+_MOST: Final = 3
+_READABLE: Final = 0.9
+"""How much of a body's beginning is letters, digits, blanks and punctuation if it is text."""
+
+
+def find_evidence(look: Look, subject: Subject) -> Iterator[Finding]:
+    """Yield what is known beside the walk to the destination; raise NotToldError as it does."""
+    for find in _BY_REASON.get(subject.reason, ()):
+        yield from find(look, subject)
+    yield from _who_put(subject)
+
+
+def _get_inhibited(look: Look, subject: Subject) -> Iterator[Finding]:
+    queue = look.queue(subject.dest_q_name)
+    if queue and queue.get("GET") == "DISABLED":
+        name, change = subject.dest_q_name, f"ALTER {queue['QTYPE']}({{}}) GET(ENABLED)"
+        commands = mqsc(f"Allows gets from {name} again.", change, name)
+        yield Finding(subject.reason, f"{name} has GET(DISABLED)", commands)
+
+
+def _channels(look: Look, subject: Subject) -> Iterator[Finding]:
+    """Yield the state of the channels to the queue manager; one that runs is no obstacle."""
+    for one in find_channels(look, subject.dest_q_mgr_name, is_asked=True):
+        is_in_the_way = "RUNNING" not in one.text
+        yield one._replace(reason=subject.reason if is_in_the_way else 0)
+
+
+def _channel_lengths(look: Look, subject: Subject) -> Iterator[Finding]:
+    length = subject.longest + MQXQH_LENGTH
+    for one in look.channels_of(subject.dest_q_mgr_name):
+        most, name = int(one.get("MAXMSGL", 0)), one["CHANNEL"]
+        if length > most:
+            comment = f"Lets channel {name} send up to {length:,} bytes; its other end must, too."
+            change = f"ALTER CHANNEL({{}}) CHLTYPE(SDR) MAXMSGL({length})"
+            text = f"channel {name} takes up to {most:,} bytes (MAXMSGL); the longest message has"
+            yield Finding(subject.reason, f"{text} {length:,}", mqsc(comment, change, name))
+
+
+def _largest_queues(look: Look, subject: Subject) -> Iterator[Finding]:
+    """Name the deepest queues: they fill what all queues share."""
+    del subject
+    found = {name: int((look.queue(name) or {}).get("CURDEPTH", 0)) for name in look.queues()[:20]}
+    deepest = sorted(found, key=lambda name: -found[name])[:_MOST]
+    words = ", ".join(f"{name} {found[name]:,}" for name in deepest if found[name])
+    yield Finding(0, f"the deepest of {count(len(found), 'queue')}: {words or 'all are empty'}")
+
+
+def _backout(look: Look, subject: Subject) -> Iterator[Finding]:
+    """Say where the destination's application should have put a message it backs out too often."""
+    name = subject.dest_q_name
+    queue = look.queue(name)
+    if queue is None or "BOTHRESH" not in queue:
+        return
+    threshold, backout = queue["BOTHRESH"], queue.get("BOQNAME", "")
+    text = f"{name} has BOTHRESH({threshold}) and BOQNAME({backout or ' '})"
+    if backout and look.queue(backout) is None:
+        comment = f"Creates the backout queue {backout} of {name}."
+        commands = mqsc(comment, "DEFINE QLOCAL({})", backout)
+        yield Finding(0, f"{text}, and there is no queue {backout}", commands)
+    else:
+        yield Finding(0, f"{text}; its application backed the messages out")
+
+
+def _policy(look: Look, subject: Subject) -> Iterator[Finding]:
+    name = subject.dest_q_name
+    text = f"the policy of {visible(name)} is not inquired; DISPLAY POLICY shows it"
+    yield Finding(0, text, mqsc(f"Shows the policy of {name}.", "DISPLAY POLICY({})", name))
+    del look
+
+
+def _character_set(look: Look, subject: Subject) -> Iterator[Finding]:
+    """Compare the CCSID that the headers state with what the body of one message begins like."""
+    sample = subject.sample
+    if sample is None or sample.ccsid <= 0:
+        return
+    found = begins_like(look.beginning(sample.queue, sample.msg_id, sample.offset))
+    if not found:
+        return
+    family = "EBCDIC" if sample.ccsid in _EBCDIC else "ASCII"
+    stated = f"the headers say CCSID {sample.ccsid} and Format {visible(sample.format)}"
+    if family in found:
+        yield Finding(0, f"{stated}, and the body begins like {found}")
+    else:
+        text = f"{stated}, but the body begins like {found}: a repair of the CCSID mends it"
+        yield Finding(subject.reason, text)
+
+
+_EBCDIC: Final = frozenset(
+    {37, 273, 277, 278, 280, 284, 285, 297, 420, 424, 500, 871, 875, 924, 1025, 1026, 1047}
+    | set(range(1140, 1150))
+)
+
+
+def begins_like(beginning: bytes) -> str:
+    """Return the kind of character set in which most of some bytes are text; "" for neither."""
+    for name, words in (("ascii", "1208 (ASCII)"), ("cp500", "500 (EBCDIC)")):
+        text = beginning.decode(name, "replace")
+        readable = sum(one.isascii() and (one.isprintable() or one.isspace()) for one in text)
+        letters = sum(one.isascii() and (one.isalnum() or one.isspace()) for one in text)
+        if readable > _READABLE * len(text) and letters > len(text) / 2:
+            return words
+    return ""
+
+
+def _who_put(subject: Subject) -> Iterator[Finding]:
+    """Name who put messages that nobody waits for: replies to a monitoring program that ended."""
+    if any(COMMAND_SERVER in one for one in subject.applications):
+        text = "the command server put them: replies to a monitoring program, such as a Prometheus"
+        text += " exporter, whose reply queue is gone; set USEDLQ(NO) on its channel, or discard"
+        yield Finding(0, f"{text} them")
+    elif not subject.reason:
+        applications = (
+            " and ".join(map(visible, subject.applications[:_MOST])) or "nobody knows who"
+        )
+        users = " and ".join(map(visible, subject.users[:_MOST]))
+        yield Finding(0, f"put by {applications}{f' (user {users})' if users else ''}")
+
+
+Find = Callable[[Look, Subject], Iterable[Finding]]
+
+_CONVERSION: Final = range(2110, 2151)
+
+
+def _reasons(*names: str) -> Iterator[int]:
+    return (MQRC[name] for name in names)
+
+
+_BY_REASON: Final[Mapping[int, tuple[Find, ...]]] = {
+    MQRC["MQRC_NOT_AUTHORIZED"]: (find_refused_users,),
+    MQRC["MQRC_GET_INHIBITED"]: (_get_inhibited,),
+    MQRC["MQRC_BACKOUT_THRESHOLD_REACHED"]: (_backout,),
+    MQRC["MQRC_SECURITY_ERROR"]: (_policy,),
+    MQRC["MQRC_MSG_TOO_BIG_FOR_CHANNEL"]: (_channel_lengths,),
+    MQRC["MQRC_DATA_LENGTH_ERROR"]: (_channel_lengths,),
+    **dict.fromkeys(
+        _reasons(
+            "MQRC_CHANNEL_NOT_AVAILABLE",
+            "MQRC_CONNECTION_BROKEN",
+            "MQRC_HOST_NOT_AVAILABLE",
+            "MQRC_CLUSTER_RESOLUTION_ERROR",
+            "MQRC_NO_DESTINATIONS_AVAILABLE",
+        ),
+        (_channels,),
+    ),
+    **dict.fromkeys(
+        _reasons(
+            "MQRC_STORAGE_NOT_AVAILABLE",
+            "MQRC_RESOURCE_PROBLEM",
+            "MQRC_STORAGE_MEDIUM_FULL",
+            "MQRC_Q_SPACE_NOT_AVAILABLE",
+            "MQRC_UNEXPECTED_ERROR",
+        ),
+        (_largest_queues,),
+    ),
+    **dict.fromkeys(_CONVERSION, (_character_set,)),
+}

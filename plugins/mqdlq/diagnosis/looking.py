@@ -1,0 +1,310 @@
+"""Ask a queue manager read-only questions by PCF: few of them, each noted with what it took.
+
+IBM MQ docs, "Inquire Queue", "Inquire Queue Names", "Inquire Queue Status", "Inquire Queue
+Manager", "Inquire Entity Authority", "Inquire Channel" and "Inquire Channel Status".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from mqdlq.constants import MQRC, reason_text
+from mqdlq.errors import QueueManagerError
+from mqdlq.mqi.browse import GONE, get_options
+from mqdlq.mqi.connect import MQCC_FAILED, QueueManager, name_bytes
+from mqdlq.mqi.inquiries import run_command
+from mqdlq.words import count
+
+MOST_INQUIRIES: Final = 40
+LONGEST_S: Final = 20.0
+"""The bounds of one diagnosis: what it may still ask after them is not known."""
+
+Facts = Mapping[str, str]
+"""Attributes of an object by their MQSC keywords, with the words of MQSC as values."""
+
+_ENABLED: Final = {0: "ENABLED", 1: "DISABLED"}
+_WORDS: Final[Mapping[str, Mapping[int, str]]] = {
+    "QTYPE": {1: "QLOCAL", 2: "QMODEL", 3: "QALIAS", 6: "QREMOTE", 7: "QCLUSTER"},
+    "PUT": _ENABLED,
+    "GET": _ENABLED,
+    "USAGE": {0: "NORMAL", 1: "XMITQ"},
+    "STRMQOS": {0: "BESTEF", 1: "MUSTDUP"},
+    "STATUS": {
+        0: "INACTIVE",
+        1: "BINDING",
+        2: "STARTING",
+        3: "RUNNING",
+        4: "STOPPING",
+        5: "RETRYING",
+        6: "STOPPED",
+        7: "REQUESTING",
+        8: "PAUSED",
+    },
+}
+_QUEUE: Final = {
+    "QTYPE": "MQIA_Q_TYPE",
+    "PUT": "MQIA_INHIBIT_PUT",
+    "CURDEPTH": "MQIA_CURRENT_Q_DEPTH",
+    "MAXDEPTH": "MQIA_MAX_Q_DEPTH",
+    "MAXMSGL": "MQIA_MAX_MSG_LENGTH",
+    "IPPROCS": "MQIA_OPEN_INPUT_COUNT",
+    "OPPROCS": "MQIA_OPEN_OUTPUT_COUNT",
+    "USAGE": "MQIA_USAGE",
+    "TARGET": "MQCA_BASE_OBJECT_NAME",
+    "RNAME": "MQCA_REMOTE_Q_NAME",
+    "RQMNAME": "MQCA_REMOTE_Q_MGR_NAME",
+    "XMITQ": "MQCA_XMIT_Q_NAME",
+    "BOTHRESH": "MQIA_BACKOUT_THRESHOLD",
+    "BOQNAME": "MQCA_BACKOUT_REQ_Q_NAME",
+    "STREAMQ": "MQCA_STREAM_QUEUE_NAME",
+    "STRMQOS": "MQIA_STREAM_QUEUE_QOS",
+    "ALTDATE": "MQCA_ALTERATION_DATE",
+    "ALTTIME": "MQCA_ALTERATION_TIME",
+}
+_QUEUE_MANAGER: Final = {"MAXMSGL": "MQIA_MAX_MSG_LENGTH", "DEFXMITQ": "MQCA_DEF_XMIT_Q_NAME"}
+_STATUS: Final = {
+    "UNCOM": "MQIACF_UNCOMMITTED_MSGS",
+    "LGETDATE": "MQCACF_LAST_GET_DATE",
+    "LGETTIME": "MQCACF_LAST_GET_TIME",
+    "LPUTDATE": "MQCACF_LAST_PUT_DATE",
+    "LPUTTIME": "MQCACF_LAST_PUT_TIME",
+}
+_CHANNEL: Final = {
+    "CHANNEL": "MQCACH_CHANNEL_NAME",
+    "XMITQ": "MQCACH_XMIT_Q_NAME",
+    "MAXMSGL": "MQIACH_MAX_MSG_LENGTH",
+    "CONNAME": "MQCACH_CONNECTION_NAME",
+}
+_CHANNEL_STATUS: Final = {
+    "STATUS": "MQIACH_CHANNEL_STATUS",
+    "CHSTADA": "MQCACH_CHANNEL_START_DATE",
+    "CHSTATI": "MQCACH_CHANNEL_START_TIME",
+    "LSTMSGDA": "MQCACH_LAST_MSG_DATE",
+    "LSTMSGTI": "MQCACH_LAST_MSG_TIME",
+}
+_BEGINNING: Final = 64
+_MQCHT_SENDER: Final = 1
+_MQOT_Q: Final = 1
+_MQZAET_PRINCIPAL: Final = 1
+"""Constants that one of the client libraries does not have."""
+
+_NOT_THERE: Final = frozenset(
+    {MQRC["MQRC_UNKNOWN_OBJECT_NAME"]}
+    | {3065, 4032, 4064}  # MQRCCF_CHL_STATUS_NOT_FOUND, MQRCCF_CHANNEL_NOT_FOUND, its names
+)
+
+
+class Inquiry(NamedTuple):
+    """One question: the command and its object, when it was asked, how long it took, the answer."""
+
+    command: str
+    about: str
+    at: datetime
+    milliseconds: float
+    answer: str
+
+
+class NotToldError(Exception):
+    """The queue manager does not answer a question, or it may not be asked; the text says why."""
+
+
+class Look:
+    """The questions of one diagnosis. An answer is asked for once, and its facts are kept.
+
+    `facts` has what the answers said, by object. After `MOST_INQUIRIES` questions or `LONGEST_S`
+    seconds no further one is asked. Nothing is written to the queue manager but the commands
+    themselves and their dynamic reply queue.
+    """
+
+    def __init__(
+        self,
+        queue_manager: QueueManager,
+        clock: Callable[[], datetime],
+        *,
+        user: str = "",
+        most: int = MOST_INQUIRIES,
+    ) -> None:
+        self._queue_manager, self._clock, self._most = queue_manager, clock, most
+        self._user = user
+        self._began = clock()
+        self._known: dict[tuple[str, str], list[dict[int, Any]] | NotToldError] = {}
+        self.inquiries: list[Inquiry] = []
+        self.facts: dict[str, Facts] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the queue manager."""
+        return self._queue_manager.name
+
+    def queue(self, name: str) -> Facts | None:
+        """Return the attributes of a queue, None if there is none of that name."""
+        found = self._ask("MQCMD_INQUIRE_Q", name, {"MQCA_Q_NAME": name})
+        return self._keep(f"queue {name}", found[0], _QUEUE) if found else None
+
+    def queues(self) -> list[str]:
+        """Return the names of all queues but the queue manager's own."""
+        found = self._ask("MQCMD_INQUIRE_Q_NAMES", "*", {"MQCA_Q_NAME": "*"})
+        names = found[0].get(self._number("MQCACF_Q_NAMES"), ()) if found else ()
+        read = map(_text, [names] if isinstance(names, bytes) else names)
+        return sorted(one for one in read if not one.startswith("SYSTEM."))
+
+    def status(self, name: str) -> Facts:
+        """Return what a local queue's status adds: times of the last get and put, and UNCOM."""
+        found = self._ask("MQCMD_INQUIRE_Q_STATUS", name, {"MQCA_Q_NAME": name})
+        return self._keep(f"status of queue {name}", found[0] if found else {}, _STATUS)
+
+    def queue_manager(self) -> Facts:
+        found = self._ask("MQCMD_INQUIRE_Q_MGR", self.name, {})
+        return self._keep(f"queue manager {self.name}", found[0], _QUEUE_MANAGER)
+
+    def may_put(self, user: str, queue: str) -> tuple[bool, str]:
+        """Return whether a user's authorities on a queue have +put, and all of them in words."""
+        asked = {
+            "MQIACF_AUTH_OPTIONS": self._number("MQAUTHOPT_CUMULATIVE"),
+            "MQIACF_OBJECT_TYPE": _MQOT_Q,
+            "MQIACF_ENTITY_TYPE": _MQZAET_PRINCIPAL,
+            "MQCACF_ENTITY_NAME": user,
+            "MQCACF_OBJECT_NAME": queue,
+        }
+        found = self._ask("MQCMD_INQUIRE_ENTITY_AUTH", f"{user} on {queue}", asked)
+        listed = found[0].get(self._number("MQIACF_AUTHORIZATION_LIST"), ()) if found else ()
+        held = set(listed if isinstance(listed, list | tuple) else (listed,))
+        words = " ".join(
+            f"+{word}" for word, name in _AUTHORITIES.items() if self._number(name) in held
+        )
+        self.facts[f"authority of {user} on queue {queue}"] = {"AUTHLIST": words or "NONE"}
+        return self._number("MQAUTH_OUTPUT") in held, words
+
+    def channels_of(self, transmission_queue: str) -> list[Facts]:
+        """Return the sender channels that take messages from a transmission queue."""
+        asked = {"MQCACH_CHANNEL_NAME": "*", "MQIACH_CHANNEL_TYPE": _MQCHT_SENDER}
+        found = self._ask("MQCMD_INQUIRE_CHANNEL", "*", asked)
+        read = [_facts(one, _CHANNEL, self._number) for one in found]
+        return [one for one in read if one.get("XMITQ") == transmission_queue]
+
+    def channel(self, name: str) -> Facts:
+        """Return the status of a channel; one that was never started is INACTIVE."""
+        asked = {"MQCACH_CHANNEL_NAME": name}
+        found = self._ask("MQCMD_INQUIRE_CHANNEL_STATUS", name, asked)
+        read = _facts(found[0] if found else {}, _CHANNEL_STATUS, self._number)
+        self.facts[f"channel {name}"] = {"STATUS": "INACTIVE", **read}
+        return self.facts[f"channel {name}"]
+
+    def beginning(self, queue: str, msg_id: bytes, offset: int) -> bytes:
+        """Browse some bytes of a message's body behind its headers; b"" if it is gone.
+
+        Nobody is shown them.
+        """
+        client, found = self._queue_manager.client, b""
+        options = client.CMQC.MQGMO_BROWSE_FIRST | client.CMQC.MQGMO_ACCEPT_TRUNCATED_MSG
+        gmo, descriptor = get_options(client, options), client.packed.MD(MsgId=msg_id)
+        gmo.MatchOptions = client.CMQC.MQMO_MATCH_MSG_ID
+        with self._noting("MQGET (browse)", queue) as answer:
+            try:
+                with (
+                    self._queue_manager.browsing(queue) as opened,
+                    client.translating_errors("MQGET", f"queue {queue}"),
+                ):
+                    found = opened.get(offset + _BEGINNING, descriptor, gmo)
+            except QueueManagerError as error:
+                if error.completion == MQCC_FAILED and error.reason not in GONE:
+                    raise NotToldError(f"a message cannot be browsed: {error.text}") from None
+                found = getattr(error.__cause__, "message", b"")  # the part that was asked for
+            answer.append("1 message" if found else "it is gone")
+        return bytes(found[offset:])
+
+    def _keep(self, subject: str, found: Mapping[int, Any], known: Mapping[str, str]) -> Facts:
+        self.facts[subject] = _facts(found, known, self._number)
+        return self.facts[subject]
+
+    def _number(self, name: str) -> int:
+        module = self._queue_manager.client.module
+        number: int | None = getattr(module.CMQCFC, name, None)
+        return int(getattr(module.CMQC, name)) if number is None else number
+
+    def _ask(self, command: str, about: str, parameters: Mapping[str, Any]) -> list[dict[int, Any]]:
+        """Return the responses to a command; none if its object is not there.
+
+        Raises NotToldError, again for the same question.
+        """
+        if (command, about) not in self._known:
+            try:
+                self._known[command, about] = self._run(command, about, parameters)
+            except NotToldError as error:
+                self._known[command, about] = error
+        known = self._known[command, about]
+        if isinstance(known, NotToldError):
+            raise known
+        return known
+
+    def _run(self, command: str, about: str, parameters: Mapping[str, Any]) -> list[dict[int, Any]]:
+        passed = (self._clock() - self._began).total_seconds()
+        if len(self.inquiries) >= self._most or passed > LONGEST_S:
+            raise NotToldError(
+                f"{command} about {about} was not asked: {len(self.inquiries)} inquiries took"
+                f" {passed:.0f} s, which is as much as a diagnosis may take"
+            )
+        asked = {
+            self._number(name): name_bytes(value) if isinstance(value, str) else value
+            for name, value in parameters.items()
+        }
+        with self._noting(command, about) as answer:
+            try:
+                found = run_command(self._queue_manager, command, asked)
+            except QueueManagerError as error:
+                answer.append(reason_text(error.reason))
+                if error.reason in _NOT_THERE:
+                    return []
+                raise NotToldError(self._why_not(command, about, error)) from None
+            answer.append(count(len(found), "response"))
+        return found
+
+    def _why_not(self, command: str, about: str, error: QueueManagerError) -> str:
+        text = f"{command} about {about} is not answered: {reason_text(error.reason)}"
+        if error.reason != MQRC["MQRC_NOT_AUTHORIZED"]:
+            return text
+        user = f"user {self._user}" if self._user else "the user of the handler's connection"
+        return f"{text}; {user} needs +dsp on it, and +put on SYSTEM.ADMIN.COMMAND.QUEUE"
+
+    @contextmanager
+    def _noting(self, command: str, about: str) -> Iterator[list[str]]:
+        at, answer = self._clock(), list[str]()
+        try:
+            yield answer
+        finally:
+            took = (self._clock() - at).total_seconds() * 1000
+            self.inquiries.append(Inquiry(command, about, at, took, "".join(answer)))
+
+
+_AUTHORITIES: Final = {
+    "put": "MQAUTH_OUTPUT",
+    "get": "MQAUTH_INPUT",
+    "browse": "MQAUTH_BROWSE",
+    "inq": "MQAUTH_INQUIRE",
+    "set": "MQAUTH_SET",
+    "passall": "MQAUTH_PASS_ALL_CONTEXT",
+    "passid": "MQAUTH_PASS_IDENTITY_CONTEXT",
+    "setall": "MQAUTH_SET_ALL_CONTEXT",
+    "setid": "MQAUTH_SET_IDENTITY_CONTEXT",
+}
+
+
+def _facts(
+    found: Mapping[int, Any], known: Mapping[str, str], number: Callable[[str], int]
+) -> dict[str, str]:
+    """Return attributes in MQSC's words, without those that are absent or blank."""
+    read = {}
+    for keyword, name in known.items():
+        value = found.get(number(name))
+        if isinstance(value, int):
+            read[keyword] = _WORDS.get(keyword, {}).get(value, str(value))
+        elif value is not None and (text := _text(value)):
+            read[keyword] = text
+    return read
+
+
+def _text(value: Any) -> str:
+    return bytes(value).decode("ascii", "replace").rstrip(" \0")
