@@ -11,7 +11,8 @@ import click
 from mqdlq.causes import Cause
 from mqdlq.cli.output import Output, now, refusal, refusing, write_json
 from mqdlq.cli.run import HandlerName
-from mqdlq.diagnosis import Diagnosis, Subject, changes
+from mqdlq.diagnosis.obstacles import Subject
+from mqdlq.diagnosis.records import Diagnosis, changes
 from mqdlq.diagnosis.subjects import read_subjects
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
@@ -64,10 +65,10 @@ def diagnose(
         )
         subjects = dict(islice(found.items(), MOST_CAUSES))
         if not subjects:
-            meant = (
-                f"cause {cause!r}" if cause else f"message {message!r}" if message else "message"
-            )
-            raise refusal(f"mqdlq: snapshot {newest.snapshot_id} of {handler} has no {meant}")
+            named = {"cause": cause, "key": message}
+            meant = " and ".join(f"{what} {value!r}" for what, value in named.items() if value)
+            has = f"no message with {meant}" if meant else "no message"
+            raise refusal(f"mqdlq: snapshot {newest.snapshot_id} of {handler} has {has}")
         settings = select_queue_manager(read_settings(configured.connection), where.queue_manager)
         with refusing(MqDlqError, code=1):
             diagnoses = diagnose_causes(settings, subjects, now)
@@ -100,7 +101,7 @@ def _lines(
     yield ""
     words = visible(cause_in_words(cause))
     yield f"{words}: {count(subject.messages, 'message')} [{cause.cause_id}]"
-    yield f"  {found.verdict.words}"
+    yield f"  {found.outlook.words}"
     for one in found.findings:
         yield f"  - {one.text}"
         yield from (f"      {line}" for line in one.commands)

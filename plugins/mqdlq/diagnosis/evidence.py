@@ -9,12 +9,12 @@ from mqdlq.constants import MQRC
 from mqdlq.diagnosis.looking import Look
 from mqdlq.diagnosis.obstacles import (
     MQXQH_LENGTH,
-    Finding,
     Subject,
     find_channels,
     find_refused_users,
     mqsc,
 )
+from mqdlq.diagnosis.records import Finding
 from mqdlq.words import count, visible
 
 COMMAND_SERVER: Final = "amqpcsea"
@@ -128,7 +128,7 @@ def _who_put(subject: Subject) -> Iterator[Finding]:
         text = "the command server put them: replies to a monitoring program, such as a Prometheus"
         text += " exporter, whose reply queue is gone; set USEDLQ(NO) on its channel, or discard"
         yield Finding(0, f"{text} them")
-    elif not subject.reason:
+    elif not subject.dest_q_name:
         applications = (
             " and ".join(map(visible, subject.applications[:_MOST])) or "nobody knows who"
         )

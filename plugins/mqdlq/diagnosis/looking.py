@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mqdlq.constants import MQRC, reason_text
+from mqdlq.diagnosis.records import Facts, Inquiry
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import GONE, get_options
 from mqdlq.mqi.connect import MQCC_FAILED, QueueManager, name_bytes
@@ -21,9 +22,6 @@ from mqdlq.words import count
 MOST_INQUIRIES: Final = 40
 LONGEST_S: Final = 20.0
 """The bounds of one diagnosis: what it may still ask after them is not known."""
-
-Facts = Mapping[str, str]
-"""Attributes of an object by their MQSC keywords, with the words of MQSC as values."""
 
 _ENABLED: Final = {0: "ENABLED", 1: "DISABLED"}
 _WORDS: Final[Mapping[str, Mapping[int, str]]] = {
@@ -95,16 +93,6 @@ _NOT_THERE: Final = frozenset(
     {MQRC["MQRC_UNKNOWN_OBJECT_NAME"]}
     | {3065, 4032, 4064}  # MQRCCF_CHL_STATUS_NOT_FOUND, MQRCCF_CHANNEL_NOT_FOUND, its names
 )
-
-
-class Inquiry(NamedTuple):
-    """One question: the command and its object, when it was asked, how long it took, the answer."""
-
-    command: str
-    about: str
-    at: datetime
-    milliseconds: float
-    answer: str
 
 
 class NotToldError(Exception):

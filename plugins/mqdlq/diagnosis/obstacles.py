@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from mqdlq.causes import generalize
 from mqdlq.constants import MQRC
-from mqdlq.diagnosis.looking import Facts, Look
+from mqdlq.diagnosis.looking import Look
+from mqdlq.diagnosis.records import Facts, Finding
 from mqdlq.words import count, visible
 
 MQXQH_LENGTH: Final = 428
@@ -22,7 +23,6 @@ MQXQH_LENGTH: Final = 428
 _NAME: Final = re.compile(r"[A-Za-z0-9._/%]{1,48}")
 _SIMILAR: Final = 0.75
 _MOST_DEPTH: Final = 999_999_999
-_ON_DEMAND: Final = ("QALIAS", "QREMOTE")
 
 
 class Sample(NamedTuple):
@@ -51,18 +51,6 @@ class Subject:
     users: tuple[str, ...] = ()
     applications: tuple[str, ...] = ()
     sample: Sample | None = None
-
-
-class Finding(NamedTuple):
-    """One thing in the way, or a remark: the reason a put has for it, its text, and the MQSC.
-
-    `reason` is 0 for a remark. `commands` are MQSC lines, each after a comment that says what it
-    changes; nobody runs them but a person.
-    """
-
-    reason: int
-    text: str
-    commands: tuple[str, ...] = ()
 
 
 def mqsc(comment: str, command: str, *names: str) -> tuple[str, ...]:
@@ -282,19 +270,12 @@ def _no_queue(look: Look, name: str) -> Finding:
     if not near:
         comment = f"Creates an empty queue {name}; nobody reads it yet."
         return Finding(reason, text, mqsc(comment, "DEFINE QLOCAL({})", name))
-    first = look.queue(near[0])
-    puts = (
-        f", {count(int(first['OPPROCS']), 'handle')} put to it"
-        if first and "OPPROCS" in first
-        else ""
-    )
     comment = f"Makes {name} another name of {near[0]}; or correct the name that is used."
-    target = first["QTYPE"] not in _ON_DEMAND if first else False
-    return Finding(
-        reason,
-        f"{text}; {' and '.join(near)} {'exists' if len(near) == 1 else 'exist'}{puts}",
-        mqsc(comment, "DEFINE QALIAS({}) TARGET({})", name, near[0]) if target else (),
-    )
+    target = look.queue(near[0])
+    commands = mqsc(comment, "DEFINE QALIAS({}) TARGET({})", name, near[0])
+    if target is None or target["QTYPE"] not in {"QLOCAL", "QREMOTE"}:
+        commands = ()  # an alias of an alias is refused
+    return Finding(reason, f"{text}; {_in_words(look, near)}", commands)
 
 
 def _no_target(look: Look, alias: str, name: str, base: Facts | None) -> Finding:
@@ -306,7 +287,7 @@ def _no_target(look: Look, alias: str, name: str, base: Facts | None) -> Finding
     if near:
         comment = f"Lets the alias {alias} stand for {near[0]}."
         commands = mqsc(comment, "ALTER QALIAS({}) TARGET({})", alias, near[0])
-        text += f"; {' and '.join(near)} {'exists' if len(near) == 1 else 'exist'}"
+        text += f"; {_in_words(look, near)}"
     else:
         comment = f"Creates an empty queue {name}; nobody reads it yet."
         commands = mqsc(comment, "DEFINE QLOCAL({})", name)
@@ -336,6 +317,15 @@ def _near(look: Look, name: str, *others: str) -> list[str]:
     known = {one.upper(): one for one in look.queues() if one not in {name, *others}}
     found = difflib.get_close_matches(name.upper(), known, 2, _SIMILAR)
     return [known[one] for one in found]
+
+
+def _in_words(look: Look, near: list[str]) -> str:
+    """Say that queues exist, and who puts to them: ``A exists (2 handles put to it)``."""
+    found = []
+    for name in near:
+        puts = (look.queue(name) or {}).get("OPPROCS", "0")
+        found.append(f"{name} exists ({count(int(puts), 'handle')} put{'s' * (puts == '1')} to it)")
+    return ", ".join(found)
 
 
 def find_channels(look: Look, transmission_queue: str, *, is_asked: bool) -> Iterator[Finding]:

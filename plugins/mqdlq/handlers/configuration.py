@@ -68,6 +68,9 @@ class Handler(Operation, Controls):
     explain: bool = False
     """Store in the plan, for each message, the rule that decided, or the nearest rule if none
     matches."""
+    diagnose: bool = False
+    """Ask the queue manager, before a report is written, why destinations refuse the causes with
+    the most messages that need attention. See [diagnose](../how-to/diagnose.md)."""
     max_messages_per_unit: Annotated[int, Field(ge=1, le=10_000)] = 128
     """Highest number of messages to one destination in a unit of work."""
     connections: Annotated[int, Field(ge=1, le=16)] = 1

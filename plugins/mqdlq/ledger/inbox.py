@@ -286,6 +286,15 @@ class Diagnoses(Repository):
         query = _DIAGNOSES.where(is_meant).order_by(t.diagnoses.c.seq.desc())
         return self._list(t.KnownDiagnosis, query)
 
+    def since_start(self, run: t.Run) -> list[t.KnownDiagnosis]:
+        """Return what was diagnosed of the causes on a run's queue since the run started."""
+        one, place = t.diagnoses.c, (run.handler, run.queue_manager, run.queue)
+        of = sa.tuple_(one.handler, one.queue_manager, one.queue) == place
+        return self._list(
+            t.KnownDiagnosis,
+            _DIAGNOSES.where(of, one.last_at >= run.started_at).order_by(one.seq),
+        )
+
 
 def _of_cause(
     handler: str, queue_manager: str, queue: str, cause_id: str

@@ -6,6 +6,7 @@ test fails where a table or the columns of a view declared here differ from what
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -316,6 +317,12 @@ class KnownDiagnosis:
     first_at: datetime
     last_at: datetime
     found: str
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What `found` holds."""
+        record: dict[str, Any] = json.loads(self.found)
+        return record
 
 
 diagnoses = table("diagnoses", KnownDiagnosis, seq(), column("cause_id", CauseId, index=True))

@@ -86,6 +86,7 @@ class Paths:
     handler = _Path("/dags/{dag_id}")
     causes = _Path("/dags/{dag_id}/causes")
     cause = _Path("/dags/{dag_id}/causes/{cause_id}")
+    diagnosis = _Path("/dags/{dag_id}/causes/{cause_id}/diagnosis")
     cause_rule = _Path("/dags/{dag_id}/causes/{cause_id}/rule")
     cause_rule_file = _Path("/dags/{dag_id}/causes/{cause_id}/rule.{form}")
     message = _Path("/dags/{dag_id}/messages/{message_key}")

@@ -8,10 +8,14 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from mqdlq.causes import Cause
-from mqdlq.diagnosis import Diagnosis, Subject, diagnose
+from mqdlq.diagnosis.diagnosing import diagnose
+from mqdlq.diagnosis.obstacles import Subject
+from mqdlq.diagnosis.records import Diagnosis
+from mqdlq.diagnosis.subjects import read_subjects
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables import KnownDiagnosis
+from mqdlq.ledger.tables import KnownDiagnosis, Run
 from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.words import cause_in_words
 
 MOST_CAUSES: Final = 5
 """How many causes of a queue are diagnosed at once: those with the most messages."""
@@ -42,16 +46,40 @@ def diagnose_causes(
         }
 
 
+def diagnose_run(
+    run: Run, settings: ConnectionSettings, ledger: Ledger, clock: Callable[[], datetime]
+) -> None:
+    """Diagnose the largest causes of a run's snapshot that need attention, and keep the result.
+
+    Raises what `diagnose_causes` raises, and LakeError.
+    """
+    taken = ledger.snapshots.of_run(run.run_id)
+    needed = {row.numbers.cause_id for row in ledger.inbox.of_queue(run) if row.numbers.attention}
+    if taken is None or not needed:
+        return
+    found = read_subjects(taken.location, run.queue)
+    chosen = [cause for cause in found if cause.cause_id in needed][:MOST_CAUSES]
+    place = Place(run.handler, run.queue_manager, run.queue)
+    subjects = {cause: found[cause] for cause in chosen}
+    keep_diagnoses(place, diagnose_causes(settings, subjects, clock), ledger)
+
+
 def keep_diagnoses(place: Place, found: Mapping[Cause, Diagnosis], ledger: Ledger) -> None:
     """Keep diagnoses; one that finds what the last one found extends the time of that one."""
     for cause, one in found.items():
         last = next(iter(known_diagnoses(place, cause.cause_id, ledger)), None)
-        is_same = last is not None and (last.verdict, last.facts) == (one.verdict, one.facts)
-        kept = KnownDiagnosis(*place, cause.cause_id, one.at, one.at, json.dumps(one.as_record()))
+        is_same = last is not None and (last.outlook, last.facts) == (one.outlook, one.facts)
+        kept = KnownDiagnosis(
+            *place,
+            cause.cause_id,
+            one.at,
+            one.at,
+            json.dumps({"cause": cause_in_words(cause)} | one.as_record()),
+        )
         ledger.diagnoses.keep(kept, extends_last=is_same)
 
 
 def known_diagnoses(place: Place, cause_id: str, ledger: Ledger) -> Iterable[Diagnosis]:
     """Yield what diagnoses of a cause found, the last one first."""
     for kept in ledger.diagnoses.of_cause(*place, cause_id):
-        yield Diagnosis.of_record(json.loads(kept.found))
+        yield Diagnosis.of_record(kept.record)

@@ -6,14 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from http import HTTPStatus
+from itertools import islice
 from pathlib import PurePath
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from fastapi import APIRouter
-from fastapi.responses import HTMLResponse, Response
+from airflow.models.connection import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+from fastapi import APIRouter, Depends
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from mqdlq.airflow.hooks.ibmmq import settings_of
 from mqdlq.causes import Cause
-from mqdlq.errors import LakeError
+from mqdlq.diagnosis.records import Diagnosis, changes
+from mqdlq.diagnosis.subjects import read_subjects
+from mqdlq.errors import (
+    ClientNotFoundError,
+    ConnectionSettingsError,
+    LakeError,
+    QueueManagerError,
+)
+from mqdlq.handlers import load_handler
 from mqdlq.lake.filters import Period, Query, Text, longest, number
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.history import CauseHistory, CauseSighting, CausesOverTime, CauseState
@@ -33,11 +46,14 @@ from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.run import WrittenRule, written_rules
 from mqdlq.rules import RulesError, RulesTable, Severity, check
 from mqdlq.rules.wildcards import fits
+from mqdlq.stages.diagnosing import Place, diagnose_causes, keep_diagnoses, known_diagnoses
+from mqdlq.stages.sense import select_queue_manager
 from mqdlq.tools import rule_drafts
 from mqdlq.tools.acting import Sources, action_of_rule
 from mqdlq.tools.rule_suggestions import draft_rule, parking_queue_of
 from mqdlq.web import rendering
-from mqdlq.web.requests import HandlerView
+from mqdlq.web.acting import PostedForm
+from mqdlq.web.requests import HandlerView, acting_handler
 from mqdlq.web.serving import PageRoute
 
 router: Final = APIRouter(route_class=PageRoute)
@@ -221,6 +237,7 @@ def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator
 
 TOP: Final = 5
 MOST_RUNS: Final = 50
+MOST_DIAGNOSES: Final = 10
 
 
 class QueueQuery(Query):
@@ -253,9 +270,50 @@ def cause(view: HandlerView, cause_id: str) -> HTMLResponse:
         ),
         rules=rules,
         sightings=row.history.sightings[-MOST_RUNS:][::-1],
+        diagnoses=_with_changes(_place(view, state), cause_id, view.ledger),
         now=now,
         expiries=_expiries(profile.expiries, now),
     )
+
+
+def _place(view: HandlerView, state: QueueState) -> Place:
+    return Place(view.handler, state.run.queue_manager, state.run.queue)
+
+
+def _with_changes(place: Place, cause_id: str, ledger: Ledger) -> list[tuple[Diagnosis, list[str]]]:
+    """Return the diagnoses of a cause, the last one first, each with what changed before it."""
+    found = [*islice(known_diagnoses(place, cause_id, ledger), MOST_DIAGNOSES)]
+    return [
+        (one, list(changes(last.facts, one.facts)) if last else [])
+        for one, last in zip(found, [*found[1:], None], strict=False)
+    ]
+
+
+@router.post(Paths.diagnosis, dependencies=[Depends(acting_handler)])
+def diagnose_cause(view: HandlerView, cause_id: str, pairs: PostedForm) -> Response:
+    """Diagnose a cause by inquiries that only read, over the handler's connection; keep the result.
+
+    Raises PageError with what prevents it, such as a queue manager that is not reached from here.
+    """
+    chosen = QueueQuery.parse(pairs)
+    state = read_queue_state(chosen.queue_manager, chosen.queue, view)
+    place, handler = _place(view, state), load_handler(view.handler)
+    if state.taken is not None:
+        found = read_subjects(state.taken.location, place.queue, cause_id=cause_id)
+        try:
+            settings = settings_of(Connection.get_connection_from_secrets(handler.connection))
+            there = select_queue_manager(settings, place.queue_manager)
+            keep_diagnoses(place, diagnose_causes(there, found, view.clock), view.ledger)
+        except (AirflowNotFoundException, ConnectionSettingsError) as error:
+            raise rendering.PageError("MQDLQ-971", _not_reached(view, str(error))) from None
+        except (QueueManagerError, ClientNotFoundError) as error:
+            raise rendering.PageError("MQDLQ-971", _not_reached(view, error.text)) from None
+    leads_to = view.paths.cause(view.handler, cause_id, chosen.parameters())
+    return RedirectResponse(leads_to, HTTPStatus.SEE_OTHER)
+
+
+def _not_reached(view: HandlerView, why: str) -> str:
+    return f"{why}; nothing was asked from here: mqdlq diagnose {view.handler} asks from elsewhere"
 
 
 def _expiries(expiries: Mapping[str, int], now: datetime) -> list[tuple[str, int, str]]:

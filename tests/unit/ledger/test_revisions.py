@@ -23,6 +23,7 @@ MIGRATIONS = Path(migrations.__file__).parent
 RELEASED = {
     "r0001_create_the_ledger.py": "6d829167494efd1d",
     "r0001_create_the_ledger.sql": "e261a3ca08ad7104",
+    "r0002_keep_diagnoses.py": "e4f69de9ea95acd9",
 }
 """By file: the first 16 digits of its SHA-256. A new revision is added here when it lands."""
 

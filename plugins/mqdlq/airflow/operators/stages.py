@@ -48,7 +48,7 @@ from mqdlq.reading import alerts
 from mqdlq.reading.inbox import notifications_of_owners
 from mqdlq.reading.page_paths import Paths
 from mqdlq.stages import sense as sensing
-from mqdlq.stages.sense import follower_of, must_be_followed
+from mqdlq.stages.sense import follower_of, must_be_followed, select_queue_manager
 from mqdlq.words import outcomes_in_words
 
 if TYPE_CHECKING:
@@ -453,6 +453,8 @@ class Report(Stage):
         run_id = self.reported_run_id = self.run_id(context)
         with open_ledger() as ledger:
             run = ledger.runs.get(run_id)
+            if run is not None and self.configuration().diagnose:
+                self._diagnose(run, ledger)
             files = write_report(
                 run_id,
                 ledger=ledger,
@@ -476,6 +478,16 @@ class Report(Stage):
                 alerts.send_start_failure(*of, send, ledger=ledger, now=utc_now())
                 emit_start_failure(handler.name)
         return files
+
+    def _diagnose(self, run: Run, ledger: Ledger) -> None:
+        """Diagnose the largest causes that need attention; the report does without on an error."""
+        from mqdlq.stages.diagnosing import diagnose_run  # noqa: PLC0415 (Arrow: not at parse time)
+
+        settings = select_queue_manager(self.settings(), run.queue_manager)
+        try:
+            diagnose_run(run, settings, ledger, utc_now)
+        except MqDlqError as error:
+            progress.warning("the causes are not diagnosed: %s", error)
 
     def _states(self, context: Context) -> dict[str, str]:
         dag_run_id = context["dag_run"].run_id

@@ -25,6 +25,7 @@ from mqdlq.controls.evidence.report import evidence_in_words
 from mqdlq.controls.loops.round_trips import ReturnRow, return_in_words, return_rows
 from mqdlq.controls.ramp.report import RampRow, ramp_in_words, ramp_rows
 from mqdlq.controls.repair.changes import RepairRow, repair_in_words, repair_rows
+from mqdlq.diagnosis.records import diagnosed_in_words
 from mqdlq.errors import HandlerError, LakeError
 from mqdlq.evaluation.value_masks import Numbers
 from mqdlq.failures import Failure, left_no_word
@@ -36,6 +37,7 @@ from mqdlq.ledger.reading.run_messages import HANDLED, AttemptCount, Endings, Ru
 from mqdlq.ledger.tables import (
     AuditEvent,
     EvidenceCheck,
+    KnownDiagnosis,
     LearnedCount,
     RecordedVerdict,
     Run,
@@ -71,7 +73,8 @@ class RunReading:
     for earlier runs, and later runs for this one. `ramps` has the ramps and breakers of the run's
     causes, `returns` the messages that came back and are not quarantined on this queue, `evidence`
     the checks of the queue by other records, `repairs` the changes of a run with a repair,
-    `stopped` who asked the run to stop. With `is_reported`, verdict, headline and reason are those
+    `diagnoses` what was found in the way of causes on its queue since it started, `stopped` who
+    asked the run to stop. With `is_reported`, verdict, headline and reason are those
     of the run's last report.
     """
 
@@ -90,6 +93,7 @@ class RunReading:
     returns: tuple[ReturnRow, ...]
     repairs: tuple[RepairRow, ...]
     evidence: tuple[EvidenceCheck, ...]
+    diagnoses: tuple[KnownDiagnosis, ...]
     needs_attention: int
     stopped: AuditEvent | None
     is_reported: bool = False
@@ -317,6 +321,7 @@ def _reading(
         "returns": return_rows(sources.run, ledger),
         "repairs": repair_rows(sources.run, ledger),
         "evidence": tuple(ledger.evidence.of_run(run_id)),
+        "diagnoses": tuple(ledger.diagnoses.since_start(sources.run)) if sources.run else (),
         "needs_attention": how["attention"],
         "stopped": ledger.audit.stop_of(run_id),
     }
@@ -331,6 +336,7 @@ def control_lines(run: RunReading) -> list[tuple[str, list[str]]]:
         ("Ramps and breakers", [ramp_in_words(row) for row in run.ramps]),
         ("Repairs", [repair_in_words(row) for row in run.repairs]),
         ("Evidence", [evidence_in_words(one) for one in run.evidence]),
+        ("Diagnosis", [diagnosed_in_words(one) for one in run.diagnoses]),
     ]
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from mqdlq.causes import CountedCause
 from mqdlq.ledger.reading.run_messages import AttemptCount
-from mqdlq.ledger.tables import AuditEvent, Run, Sighting, TakenSnapshot
+from mqdlq.ledger.tables import AuditEvent, KnownDiagnosis, Run, Sighting, TakenSnapshot
 from mqdlq.reading.report.building import Expiry, Report
 from mqdlq.reading.report.groups import MessageGroup
 from mqdlq.reading.run import Account, FailedRule, RuleRow
@@ -65,6 +65,7 @@ KEYS: Final[Mapping[type, Sequence[str]]] = {
             "returns",
             "repairs",
             "evidence",
+            "diagnoses",
             "stopped",
             "run",
             "stages",
@@ -97,6 +98,7 @@ KEYS: Final[Mapping[type, Sequence[str]]] = {
     AttemptCount: ("at", "rule", *_RULE[3:], "state", "reason", "attempts"),
     TakenSnapshot: ("snapshot_id", "location", "messages", "taken_at", "absent"),
     AuditEvent: ("at", "who", "why"),
+    KnownDiagnosis: ("cause_id", "first_at", "last_at", "record"),
     Expiry: ("until", "has_schedule", "messages", "first_at", "causes", "expired", "new"),
 }
 """The keys of the records that have other fields, or have them in another order."""

@@ -1,0 +1,181 @@
+"""Test what a diagnosis says where no put decides: refusals to ask, names, bodies, and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mqdlq.diagnosis.diagnosing import diagnose
+from mqdlq.diagnosis.evidence import begins_like
+from mqdlq.diagnosis.looking import LONGEST_S, Look, NotToldError
+from mqdlq.diagnosis.obstacles import Sample, Subject, mqsc
+from mqdlq.diagnosis.records import Diagnosis, Outlook, changes
+from tests.support.world import NOON, World
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path, client="ibmmq")
+    with world.ledger:
+        yield world
+
+
+def look(world: World, subject: Subject) -> Diagnosis:
+    with world.connect() as queue_manager:
+        return diagnose(queue_manager, subject, world.clock)
+
+
+@pytest.mark.parametrize(
+    "name", ["X') DELETE QLOCAL(DLQ", "A\nDELETE QLOCAL(DLQ)", "A B", "", "A" * 49, "Ä", "A*"]
+)
+def test_no_command_has_a_name_that_no_queue_can_have(world: World, name: str) -> None:
+    assert mqsc("Does something.", "DEFINE QLOCAL({})", name) == ()
+    found = look(world, Subject(2085, name or "''"))
+    assert all(not one.commands for one in found.findings)
+
+
+def test_a_command_follows_the_comment_that_says_what_it_changes() -> None:
+    assert mqsc("Allows puts to A.b%/_1 again.", "ALTER QLOCAL({}) PUT(ENABLED)", "A.b%/_1") == (
+        "* Allows puts to A.b%/_1 again.",
+        "ALTER QLOCAL('A.b%/_1') PUT(ENABLED)",
+    )
+
+
+def test_the_queue_of_a_program_that_ended_cannot_be_defined_again(world: World) -> None:
+    found = look(world, Subject(2085, "AMQ.5F2A6C7E21034B02", applications=("amqpcsea",)))
+
+    assert found.outlook is Outlook.REFUSED
+    assert [one.text for one in found.findings] == [
+        (
+            "no queue AMQ.5F2A6C7E21034B02 on QM1: it was a dynamic queue, which ended with the"
+            " application that created it; nothing brings it back, so discard its messages"
+        ),
+        (
+            "the command server put them: replies to a monitoring program, such as a Prometheus"
+            " exporter, whose reply queue is gone; set USEDLQ(NO) on its channel, or discard them"
+        ),
+    ]
+    assert not any(one.commands for one in found.findings)
+
+
+def test_who_put_a_message_without_an_mqdlh_is_named(world: World) -> None:
+    found = look(world, Subject(0, "", applications=("billing",), users=("ann",)))
+
+    assert found.outlook is Outlook.UNKNOWN
+    assert [one.text for one in found.findings] == ["put by billing (user ann)"]
+    assert found.inquiries == ()
+
+
+def test_a_user_who_may_not_ask_is_told_what_is_needed(world: World) -> None:
+    world.mqsc(
+        "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('reader') AUTHADD(CONNECT,INQ)\n"
+        "SET AUTHREC PROFILE(**) OBJTYPE(QUEUE) PRINCIPAL('reader') AUTHADD(INQ,PUT,GET,BROWSE)\n"
+    )
+    world.settings = replace(world.settings, user="reader")
+
+    with world.connect() as queue_manager:
+        found = diagnose(queue_manager, Subject(2053, "ORDERS"), world.clock, user="reader")
+
+    assert found.outlook is Outlook.UNKNOWN
+    assert [one.text for one in found.findings] == [
+        (
+            "MQCMD_INQUIRE_Q about ORDERS is not answered: MQRC_NOT_AUTHORIZED (2035); user reader"
+            " needs +dsp on it, and +put on SYSTEM.ADMIN.COMMAND.QUEUE"
+        )
+    ]
+
+
+def test_the_character_set_of_a_body_is_compared_with_what_its_header_says(world: World) -> None:
+    for text, ccsid in (("ORDER 4711 FROM BERLIN", 500), ("ORDER 4711 FROM BERLIN", 819)):
+        world.clear("DLQ")
+        world.dead_letter(text.encode(), reason=2110, inner=(546, ccsid, "MQSTR"))
+        ((descriptor, _),) = world.messages("DLQ")
+        sample = Sample("DLQ", bytes(descriptor.MsgId), 172, ccsid, "MQSTR")
+
+        found = look(world, Subject(2110, "PAYMENTS", sample=sample))
+
+        assert "ORDER" not in str(found.as_record())
+        if ccsid == 500:
+            assert found.outlook is Outlook.REFUSED
+            assert found.findings[0].text == (
+                "the headers say CCSID 500 and Format MQSTR, but the body begins like 1208"
+                " (ASCII): a repair of the CCSID mends it"
+            )
+        else:
+            assert found.outlook is Outlook.UNKNOWN
+            assert found.findings[-1].text == (
+                "the headers say CCSID 819 and Format MQSTR, and the body begins like 1208 (ASCII)"
+            )
+
+
+@pytest.mark.parametrize(
+    ("beginning", "found"),
+    [
+        (b"hello world, 4711", "1208 (ASCII)"),
+        ("hello world, 4711".encode("cp500"), "500 (EBCDIC)"),
+        (bytes(range(64)), ""),
+        (b"", ""),
+        (b"\xff" * 30, ""),
+    ],
+)
+def test_the_beginning_of_a_body_is_of_a_kind_of_character_set_or_of_none(
+    beginning: bytes, found: str
+) -> None:
+    assert begins_like(beginning) == found
+
+
+def test_a_backout_queue_that_is_missing_is_named(world: World) -> None:
+    world.mqsc("ALTER QLOCAL(ORDERS) BOTHRESH(3) BOQNAME(ORDERS.BACKOUT)")
+
+    found = look(world, Subject(2362, "ORDERS"))
+
+    assert found.findings[-1].text == (
+        "ORDERS has BOTHRESH(3) and BOQNAME(ORDERS.BACKOUT), and there is no queue ORDERS.BACKOUT"
+    )
+    world.mqsc("\n".join(found.findings[-1].commands))
+    assert (
+        "its application backed the messages out"
+        in look(world, Subject(2362, "ORDERS")).findings[-1].text
+    )
+
+
+def test_a_diagnosis_ends_after_so_many_questions_and_after_so_long(world: World) -> None:
+    with world.connect() as queue_manager:
+        few = Look(queue_manager, world.clock, most=1)
+        assert few.queue("ORDERS") is not None
+        assert few.queue("ORDERS") is not None  # asked once
+        with pytest.raises(NotToldError) as refused:
+            few.queue("PARKED")
+        assert str(refused.value) == (
+            "MQCMD_INQUIRE_Q about PARKED was not asked: 1 inquiries took 0 s, which is as much as"
+            " a diagnosis may take"
+        )
+        slow = Look(queue_manager, world.clock)
+        world.clock.sleep(LONGEST_S + 1)
+        with pytest.raises(NotToldError):
+            slow.queue("ORDERS")
+
+
+def test_facts_that_differ_are_said_with_both_values(world: World) -> None:
+    before = look(world, Subject(2053, "ORDERS"))
+    world.mqsc("ALTER QLOCAL(ORDERS) MAXDEPTH(50000) PUT(DISABLED)")
+    after = look(world, Subject(2053, "ORDERS"))
+
+    assert list(changes(before.facts, before.facts)) == []
+    assert list(changes(before.facts, after.facts)) == [
+        "queue ORDERS: PUT ENABLED → DISABLED; MAXDEPTH 5000 → 50000"
+    ]
+
+
+def test_a_record_of_a_diagnosis_is_read_as_it_was_written(world: World) -> None:
+    world.mqsc("ALTER QLOCAL(ORDERS) MAXDEPTH(0)")
+    found = look(world, Subject(2053, "ORDERS"))
+
+    assert found.at == NOON
+    assert Diagnosis.of_record(found.as_record()) == found
+    assert timedelta(0) <= timedelta(milliseconds=found.inquiries[0].milliseconds)
