@@ -58,6 +58,7 @@ THROUGH_AIRFLOW: set[Path] = {
     ("check",),
     ("connection", "add"),
     ("connection", "test"),
+    ("diagnose",),
     ("init",),
     ("restore", "run"),
     ("run",),

@@ -27,6 +27,7 @@ OTHER_THINGS: Final = {
     frozenset({"Candidate", "Subject"}),
     frozenset({"RampRow", "Subject"}),
     frozenset({"Look", "RampState"}),
+    frozenset({"KnownDiagnosis", "Subject"}),
     # What a person asks for, and what is recorded of it.
     frozenset({"AskedAction", "Restoration"}),
     # The options of a command, any of which may be missing, and the settings they come to.

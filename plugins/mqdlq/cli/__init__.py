@@ -34,8 +34,7 @@ COMMANDS: Final = {
         "Show which rules match each message, and why others do not.", "explain:explain"
     ),
     "diagnose": Command(
-        "Say why destinations refuse messages, and the command that ends it.",
-        "diagnose:diagnose",
+        "Say what is in the way of dead letters, and what ends it.", "diagnose:diagnose"
     ),
     "decode": Command("Show what a message is, and its headers.", "decode:decode"),
     "report": Command("Print the report of a run.", "report:report"),

@@ -53,7 +53,7 @@ def diagnose(
     """
     look, findings = Look(queue_manager, clock, user=user), list[Finding]()
     is_told = subject.reason in _DECIDED
-    walk = find_obstacles(look, subject) if subject.dest_q_name else iter(())
+    walk = find_obstacles(look, subject) if subject.destination[0] else iter(())
     for found in (walk, find_evidence(look, subject)):
         try:
             for one in found:

@@ -31,23 +31,23 @@ def find_evidence(look: Look, subject: Subject) -> Iterator[Finding]:
 
 
 def _get_inhibited(look: Look, subject: Subject) -> Iterator[Finding]:
-    queue = look.queue(subject.dest_q_name)
+    queue = look.queue(subject.destination[0])
     if queue and queue.get("GET") == "DISABLED":
-        name, change = subject.dest_q_name, f"ALTER {queue['QTYPE']}({{}}) GET(ENABLED)"
+        name, change = subject.destination[0], f"ALTER {queue['QTYPE']}({{}}) GET(ENABLED)"
         commands = mqsc(f"Allows gets from {name} again.", change, name)
         yield Finding(subject.reason, f"{name} has GET(DISABLED)", commands)
 
 
 def _channels(look: Look, subject: Subject) -> Iterator[Finding]:
     """Yield the state of the channels to the queue manager; one that runs is no obstacle."""
-    for one in find_channels(look, subject.dest_q_mgr_name, is_asked=True):
+    for one in find_channels(look, subject.destination[1], is_asked=True):
         is_in_the_way = "RUNNING" not in one.text
         yield one._replace(reason=subject.reason if is_in_the_way else 0)
 
 
 def _channel_lengths(look: Look, subject: Subject) -> Iterator[Finding]:
     length = subject.longest + MQXQH_LENGTH
-    for one in look.channels_of(subject.dest_q_mgr_name):
+    for one in look.channels_of(subject.destination[1]):
         most, name = int(one.get("MAXMSGL", 0)), one["CHANNEL"]
         if length > most:
             comment = f"Lets channel {name} send up to {length:,} bytes; its other end must, too."
@@ -67,7 +67,7 @@ def _largest_queues(look: Look, subject: Subject) -> Iterator[Finding]:
 
 def _backout(look: Look, subject: Subject) -> Iterator[Finding]:
     """Say where the destination's application should have put a message it backs out too often."""
-    name = subject.dest_q_name
+    name = subject.destination[0]
     queue = look.queue(name)
     if queue is None or "BOTHRESH" not in queue:
         return
@@ -82,7 +82,7 @@ def _backout(look: Look, subject: Subject) -> Iterator[Finding]:
 
 
 def _policy(look: Look, subject: Subject) -> Iterator[Finding]:
-    name = subject.dest_q_name
+    name = subject.destination[0]
     text = f"the policy of {visible(name)} is not inquired; DISPLAY POLICY shows it"
     yield Finding(0, text, mqsc(f"Shows the policy of {name}.", "DISPLAY POLICY({})", name))
     del look
@@ -128,7 +128,7 @@ def _who_put(subject: Subject) -> Iterator[Finding]:
         text = "the command server put them: replies to a monitoring program, such as a Prometheus"
         text += " exporter, whose reply queue is gone; set USEDLQ(NO) on its channel, or discard"
         yield Finding(0, f"{text} them")
-    elif not subject.dest_q_name:
+    elif not subject.destination[0]:
         applications = (
             " and ".join(map(visible, subject.applications[:_MOST])) or "nobody knows who"
         )

@@ -16,6 +16,7 @@ from mqdlq.causes import generalize
 from mqdlq.constants import MQRC
 from mqdlq.diagnosis.looking import Look
 from mqdlq.diagnosis.records import Facts, Finding
+from mqdlq.model import Destination
 from mqdlq.words import count, visible
 
 MQXQH_LENGTH: Final = 428
@@ -39,13 +40,13 @@ class Sample(NamedTuple):
 class Subject:
     """The dead letters of a cause: where they were going, and what of them may be in the way.
 
-    `longest` is the length in bytes of the longest one, without its MQDLH. `users` are those whose
-    authority counts: of MQMD.UserIdentifier, or who puts for them.
+    The destination is the MQDLH's DestQName and DestQMgrName. `longest` is the length in bytes of
+    the longest one, without its MQDLH. `users` are those of MQMD.UserIdentifier, or whoever puts
+    for them: their authority counts. `sample` is one of them.
     """
 
     reason: int
-    dest_q_name: str
-    dest_q_mgr_name: str = ""
+    destination: Destination = ("", "")
     messages: int = 1
     longest: int = 0
     users: tuple[str, ...] = ()
@@ -70,7 +71,7 @@ def find_obstacles(look: Look, subject: Subject) -> Iterator[Finding]:
     A remark that describes the queue ends the walk if nothing refuses. Raises NotToldError where
     the walk cannot go on.
     """
-    name, place = subject.dest_q_name, subject.dest_q_mgr_name
+    name, place = subject.destination
     if place in ("", look.name):
         yield from _to_queue(look, subject, name)
     else:
@@ -110,7 +111,7 @@ def _to_queue_manager(look: Look, subject: Subject, place: str) -> Iterator[Find
         return
     real, transmission = known.get("RQMNAME", ""), known.get("XMITQ", "")
     if real in ("", look.name) and not transmission:
-        yield from _to_queue(look, subject, subject.dest_q_name)
+        yield from _to_queue(look, subject, subject.destination[0])
     else:
         yield from _to_transmission(look, subject, real, transmission, place)
 
@@ -239,8 +240,9 @@ def find_refused_users(look: Look, subject: Subject) -> Iterator[Finding]:
     For a queue at another queue manager that is the transmission queue (IBM MQ docs,
     "Authorizations for MQI calls"). Raises NotToldError.
     """
-    is_here = subject.dest_q_mgr_name in ("", look.name)
-    name = subject.dest_q_name if is_here else subject.dest_q_mgr_name
+    name, place = subject.destination
+    if place not in ("", look.name):
+        name = place
     if look.queue(name) is None:
         return
     for user in subject.users:

@@ -58,7 +58,7 @@ def _subject(row: Mapping[str, Any], queue: str) -> Subject:
         stated = row["dlh_coded_char_set_id"] or 0, row["dlh_format"] or ""
         sample = Sample(queue, row["msg_id"], offset, *stated)
     name, place = row["dlh_dest_q_name"] or "", row["dlh_dest_q_mgr_name"] or ""
-    return Subject(row["dlh_reason"] or 0, name, place, 0, sample=sample)
+    return Subject(row["dlh_reason"] or 0, (name, place), 0, sample=sample)
 
 
 def _most(names: Counter[str]) -> tuple[str, ...]:

@@ -297,7 +297,7 @@ def diagnose_cause(view: HandlerView, cause_id: str, pairs: PostedForm) -> Respo
     """
     chosen = QueueQuery.parse(pairs)
     state = read_queue_state(chosen.queue_manager, chosen.queue, view)
-    place, handler = _place(view, state), load_handler(view.handler)
+    place, handler, why = _place(view, state), load_handler(view.handler), ""
     if state.taken is not None:
         found = read_subjects(state.taken.location, place.queue, cause_id=cause_id)
         try:
@@ -305,15 +305,17 @@ def diagnose_cause(view: HandlerView, cause_id: str, pairs: PostedForm) -> Respo
             there = select_queue_manager(settings, place.queue_manager)
             keep_diagnoses(place, diagnose_causes(there, found, view.clock), view.ledger)
         except (AirflowNotFoundException, ConnectionSettingsError) as error:
-            raise rendering.PageError("MQDLQ-971", _not_reached(view, str(error))) from None
+            why = str(error)
         except (QueueManagerError, ClientNotFoundError) as error:
-            raise rendering.PageError("MQDLQ-971", _not_reached(view, error.text)) from None
+            why = error.text
+    if why:
+        raise rendering.PageError(
+            "MQDLQ-971",
+            f"{why}; nothing was asked from here: mqdlq diagnose {view.handler} asks from the"
+            " command line",
+        )
     leads_to = view.paths.cause(view.handler, cause_id, chosen.parameters())
     return RedirectResponse(leads_to, HTTPStatus.SEE_OTHER)
-
-
-def _not_reached(view: HandlerView, why: str) -> str:
-    return f"{why}; nothing was asked from here: mqdlq diagnose {view.handler} asks from elsewhere"
 
 
 def _expiries(expiries: Mapping[str, int], now: datetime) -> list[tuple[str, int, str]]:

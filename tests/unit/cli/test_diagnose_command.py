@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from mqdlq.causes import find_cause
 from mqdlq.cli import app, diagnose
 from mqdlq.lake import whole_rows
+from mqdlq.reading.report.building import control_lines, summarize_run
 from mqdlq.stages.diagnosing import diagnose_run
 from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import World

@@ -14,7 +14,9 @@ import pytest
 from mqdlq.ledger.tables import Look, Run
 from mqdlq.reading.report import groups, json_report
 from mqdlq.reading.report.building import Report, read_report
+from mqdlq.stages.diagnosing import diagnose_run
 from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.snapshot.taking import record_causes
 from mqdlq.stages.stopping import ask_to_stop
 from tests.support.docs.schemas import RECORDS
 from tests.support.settled_backlog import put_backlog, run_to_end
@@ -78,6 +80,22 @@ RUNS: Final[Mapping[str, tuple[EndedRun, Mapping[str, str], str]]] = {
         "",
     ),
 }
+
+
+def diagnosed(world: World) -> Run:
+    world.dead_letter(dest_q="CLOSED", reason=2051)
+    run = ended(world)
+    record_causes(run, ledger=world.ledger)
+    diagnose_run(run, world.settings, world.ledger, world.clock)
+    return run
+
+
+def diagnosed_later(world: World) -> Run:
+    world.clock.sleep(60)
+    world.mqsc("ALTER QLOCAL(CLOSED) MAXDEPTH(0)")
+    world.dead_letter(dest_q="ORDERS")
+    world.mqsc("ALTER QLOCAL(ORDERS) MAXDEPTH(0)")
+    return diagnosed(world)
 
 
 def returned(world: World) -> Run:
@@ -230,6 +248,7 @@ WORLDS: Final[Mapping[str, Callable[[World], Run]]] = {
         *(returned, stopped, repaired, not_known, found_later, named, conditional),
         *(asked_to_stop, asked_later, settled),
         *(expired, unreadable, quarantined, without_stream, streamed, inexact),
+        *(diagnosed, diagnosed_later),
     )
 }
 

@@ -38,8 +38,8 @@ def put(world: World, subject: Subject) -> int:
     with world.connect() as queue_manager:
         client = queue_manager.client
         target = client.module.OD()
-        target.ObjectName = subject.dest_q_name.encode()
-        target.ObjectQMgrName = subject.dest_q_mgr_name.encode()
+        target.ObjectName = subject.destination[0].encode()
+        target.ObjectQMgrName = subject.destination[1].encode()
         try:
             with client.translating_errors("MQPUT1", "queue"):
                 queue_manager.handle.put1(target, bytes(max(subject.longest, 1)))
@@ -51,41 +51,41 @@ def put(world: World, subject: Subject) -> int:
 BROKEN = {
     "a full queue": (
         "ALTER QLOCAL(ORDERS) MAXDEPTH(0)",
-        Subject(0, "ORDERS"),
+        Subject(0, ("ORDERS", "")),
         "ORDERS holds 0 of 0 messages (MAXDEPTH); nobody has it open for input",
     ),
     "a queue with puts inhibited": (
         "ALTER QLOCAL(ORDERS) PUT(DISABLED)",
-        Subject(0, "ORDERS"),
+        Subject(0, ("ORDERS", "")),
         "ORDERS has PUT(DISABLED)",
     ),
     "an alias with puts inhibited": (
         "DEFINE QALIAS(BY.ALIAS) TARGET(ORDERS) PUT(DISABLED)",
-        Subject(0, "BY.ALIAS"),
+        Subject(0, ("BY.ALIAS", "")),
         "BY.ALIAS has PUT(DISABLED)",
     ),
     "the queue behind an alias": (
         "DEFINE QALIAS(BY.ALIAS) TARGET(ORDERS)\nALTER QLOCAL(ORDERS) PUT(DISABLED)",
-        Subject(0, "BY.ALIAS"),
+        Subject(0, ("BY.ALIAS", "")),
         "ORDERS has PUT(DISABLED)",
     ),
     "a wrong name": (
         "",
-        Subject(0, "ORDERS.IN"),
+        Subject(0, ("ORDERS.IN", "")),
         (
             "no queue ORDERS.IN on QM1; ORDERS.INPUT exists (0 handles put to it), ORDERS exists (0"
             " handles put to it)"
         ),
     ),
-    "no queue": ("", Subject(0, "NOWHERE"), "no queue NOWHERE on QM1"),
+    "no queue": ("", Subject(0, ("NOWHERE", "")), "no queue NOWHERE on QM1"),
     "an alias of no queue": (
         "DEFINE QALIAS(BY.ALIAS) TARGET(GONE)",
-        Subject(0, "BY.ALIAS"),
+        Subject(0, ("BY.ALIAS", "")),
         "BY.ALIAS is an alias of GONE, which is not defined",
     ),
     "an alias of a wrong name": (
         "DEFINE QALIAS(BY.ALIAS) TARGET(ORDERS.INP)",
-        Subject(0, "BY.ALIAS"),
+        Subject(0, ("BY.ALIAS", "")),
         (
             "BY.ALIAS is an alias of ORDERS.INP, which is not defined; ORDERS.INPUT exists (0"
             " handles put to it), ORDERS exists (0 handles put to it)"
@@ -93,12 +93,12 @@ BROKEN = {
     ),
     "too long for the queue": (
         "ALTER QLOCAL(ORDERS) MAXMSGL(10)",
-        Subject(0, "ORDERS", longest=11),
+        Subject(0, ("ORDERS", ""), longest=11),
         "ORDERS takes up to 10 bytes (MAXMSGL); the longest message has 11",
     ),
     "no route": (
         "",
-        Subject(0, "ANY", "ELSEWHERE"),
+        Subject(0, ("ANY", "ELSEWHERE")),
         (
             "no route to queue manager ELSEWHERE: no transmission queue has its name, and DEFXMITQ"
             " is blank"
@@ -106,37 +106,37 @@ BROKEN = {
     ),
     "a wrong route": (
         "",
-        Subject(0, "ANY", "TO.QM77"),
+        Subject(0, ("ANY", "TO.QM77")),
         "no route to queue manager TO.QM77: no transmission queue has its name, but TO.QM7 is one",
     ),
     "an unknown transmission queue": (
         "DEFINE QREMOTE(FAR) RNAME(ANY) RQMNAME(QM8) XMITQ(TO.QM8)",
-        Subject(0, "FAR"),
+        Subject(0, ("FAR", "")),
         "no transmission queue TO.QM8, which FAR names",
     ),
     "an unknown default transmission queue": (
         "ALTER QMGR DEFXMITQ(TO.REST)",
-        Subject(0, "ANY", "ELSEWHERE"),
+        Subject(0, ("ANY", "ELSEWHERE")),
         "no transmission queue TO.REST, which ELSEWHERE names",
     ),
     "a transmission queue that is none": (
         "DEFINE QREMOTE(FAR) RNAME(ANY) RQMNAME(QM8) XMITQ(ORDERS)",
-        Subject(0, "FAR"),
+        Subject(0, ("FAR", "")),
         "ORDERS, which FAR names as its transmission queue, has USAGE(NORMAL)",
     ),
     "a full transmission queue": (
         "ALTER QLOCAL(TO.QM7) MAXDEPTH(0)",
-        Subject(0, "ANY", "TO.QM7"),
+        Subject(0, ("ANY", "TO.QM7")),
         "TO.QM7 holds 0 of 0 messages (MAXDEPTH); nobody has it open for input",
     ),
     "a closed queue behind an alias of the queue manager": (
         "DEFINE QREMOTE(HERE) RNAME(' ') RQMNAME(QM1)\nALTER QLOCAL(ORDERS) PUT(DISABLED)",
-        Subject(0, "ORDERS", "HERE"),
+        Subject(0, ("ORDERS", "HERE")),
         "ORDERS has PUT(DISABLED)",
     ),
     "a full stream queue": (
         "ALTER QLOCAL(PARKED) MAXDEPTH(0)\nALTER QLOCAL(ORDERS) STREAMQ(PARKED) STRMQOS(MUSTDUP)",
-        Subject(0, "ORDERS"),
+        Subject(0, ("ORDERS", "")),
         "PARKED holds 0 of 0 messages (MAXDEPTH); nobody has it open for input",
     ),
 }
@@ -199,7 +199,7 @@ def test_no_diagnosis_of_random_breakages_is_wrong(tmp_path: Path) -> None:
             for breaking in chosen.sample(BREAKAGES, chosen.choice([0, 1, 1, 2, 2])):
                 with suppress(embedded_mq.MqscError):  # what it alters was deleted before
                     world.mqsc(breaking)
-            subject = Subject(0, *chosen.choice(DESTINATIONS), longest=chosen.choice([1, 11]))
+            subject = Subject(0, chosen.choice(DESTINATIONS), longest=chosen.choice([1, 11]))
             found, reason = look(world, subject), put(world, subject)
             reasons = {one.reason for one in found.findings} - {0}
             assert (reason in reasons) if reason else not reasons, (subject, found.findings, reason)

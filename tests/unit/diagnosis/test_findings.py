@@ -35,7 +35,7 @@ def look(world: World, subject: Subject) -> Diagnosis:
 )
 def test_no_command_has_a_name_that_no_queue_can_have(world: World, name: str) -> None:
     assert mqsc("Does something.", "DEFINE QLOCAL({})", name) == ()
-    found = look(world, Subject(2085, name or "''"))
+    found = look(world, Subject(2085, (name or "''", "")))
     assert all(not one.commands for one in found.findings)
 
 
@@ -47,7 +47,7 @@ def test_a_command_follows_the_comment_that_says_what_it_changes() -> None:
 
 
 def test_the_queue_of_a_program_that_ended_cannot_be_defined_again(world: World) -> None:
-    found = look(world, Subject(2085, "AMQ.5F2A6C7E21034B02", applications=("amqpcsea",)))
+    found = look(world, Subject(2085, ("AMQ.5F2A6C7E21034B02", ""), applications=("amqpcsea",)))
 
     assert found.outlook is Outlook.REFUSED
     assert [one.text for one in found.findings] == [
@@ -64,7 +64,7 @@ def test_the_queue_of_a_program_that_ended_cannot_be_defined_again(world: World)
 
 
 def test_who_put_a_message_without_an_mqdlh_is_named(world: World) -> None:
-    found = look(world, Subject(0, "", applications=("billing",), users=("ann",)))
+    found = look(world, Subject(0, ("", ""), applications=("billing",), users=("ann",)))
 
     assert found.outlook is Outlook.UNKNOWN
     assert [one.text for one in found.findings] == ["put by billing (user ann)"]
@@ -79,7 +79,7 @@ def test_a_user_who_may_not_ask_is_told_what_is_needed(world: World) -> None:
     world.settings = replace(world.settings, user="reader")
 
     with world.connect() as queue_manager:
-        found = diagnose(queue_manager, Subject(2053, "ORDERS"), world.clock, user="reader")
+        found = diagnose(queue_manager, Subject(2053, ("ORDERS", "")), world.clock, user="reader")
 
     assert found.outlook is Outlook.UNKNOWN
     assert [one.text for one in found.findings] == [
@@ -97,7 +97,7 @@ def test_the_character_set_of_a_body_is_compared_with_what_its_header_says(world
         ((descriptor, _),) = world.messages("DLQ")
         sample = Sample("DLQ", bytes(descriptor.MsgId), 172, ccsid, "MQSTR")
 
-        found = look(world, Subject(2110, "PAYMENTS", sample=sample))
+        found = look(world, Subject(2110, ("PAYMENTS", ""), sample=sample))
 
         assert "ORDER" not in str(found.as_record())
         if ccsid == 500:
@@ -132,7 +132,7 @@ def test_the_beginning_of_a_body_is_of_a_kind_of_character_set_or_of_none(
 def test_a_backout_queue_that_is_missing_is_named(world: World) -> None:
     world.mqsc("ALTER QLOCAL(ORDERS) BOTHRESH(3) BOQNAME(ORDERS.BACKOUT)")
 
-    found = look(world, Subject(2362, "ORDERS"))
+    found = look(world, Subject(2362, ("ORDERS", "")))
 
     assert found.findings[-1].text == (
         "ORDERS has BOTHRESH(3) and BOQNAME(ORDERS.BACKOUT), and there is no queue ORDERS.BACKOUT"
@@ -140,7 +140,7 @@ def test_a_backout_queue_that_is_missing_is_named(world: World) -> None:
     world.mqsc("\n".join(found.findings[-1].commands))
     assert (
         "its application backed the messages out"
-        in look(world, Subject(2362, "ORDERS")).findings[-1].text
+        in look(world, Subject(2362, ("ORDERS", ""))).findings[-1].text
     )
 
 
@@ -162,9 +162,9 @@ def test_a_diagnosis_ends_after_so_many_questions_and_after_so_long(world: World
 
 
 def test_facts_that_differ_are_said_with_both_values(world: World) -> None:
-    before = look(world, Subject(2053, "ORDERS"))
+    before = look(world, Subject(2053, ("ORDERS", "")))
     world.mqsc("ALTER QLOCAL(ORDERS) MAXDEPTH(50000) PUT(DISABLED)")
-    after = look(world, Subject(2053, "ORDERS"))
+    after = look(world, Subject(2053, ("ORDERS", "")))
 
     assert list(changes(before.facts, before.facts)) == []
     assert list(changes(before.facts, after.facts)) == [
@@ -174,7 +174,7 @@ def test_facts_that_differ_are_said_with_both_values(world: World) -> None:
 
 def test_a_record_of_a_diagnosis_is_read_as_it_was_written(world: World) -> None:
     world.mqsc("ALTER QLOCAL(ORDERS) MAXDEPTH(0)")
-    found = look(world, Subject(2053, "ORDERS"))
+    found = look(world, Subject(2053, ("ORDERS", "")))
 
     assert found.at == NOON
     assert Diagnosis.of_record(found.as_record()) == found

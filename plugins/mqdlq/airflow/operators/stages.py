@@ -453,8 +453,8 @@ class Report(Stage):
         run_id = self.reported_run_id = self.run_id(context)
         with open_ledger() as ledger:
             run = ledger.runs.get(run_id)
-            if run is not None and self.configuration().diagnose:
-                self._diagnose(run, ledger)
+            if run is not None:
+                self.diagnose(run, ledger)
             files = write_report(
                 run_id,
                 ledger=ledger,
@@ -479,10 +479,15 @@ class Report(Stage):
                 emit_start_failure(handler.name)
         return files
 
-    def _diagnose(self, run: Run, ledger: Ledger) -> None:
-        """Diagnose the largest causes that need attention; the report does without on an error."""
+    def diagnose(self, run: Run, ledger: Ledger) -> None:
+        """Diagnose the largest causes that need attention, if the handler says so.
+
+        On an error the report does without. Run twice, it asks again.
+        """
         from mqdlq.stages.diagnosing import diagnose_run  # noqa: PLC0415 (Arrow: not at parse time)
 
+        if not self.configuration().diagnose:
+            return
         settings = select_queue_manager(self.settings(), run.queue_manager)
         try:
             diagnose_run(run, settings, ledger, utc_now)

@@ -66,5 +66,5 @@ def test_a_queue_manager_that_is_not_reached_is_an_error_with_another_way(
 
     assert answer.status_code == 400
     said = html.unescape(words_of(answer.text))
-    assert "mqdlq diagnose demo asks from elsewhere" in said
+    assert "mqdlq diagnose demo asks from the command line" in said
     assert "MQRC_Q_MGR_NOT_AVAILABLE (2059); nothing was asked from here" in said
