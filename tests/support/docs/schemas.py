@@ -40,6 +40,7 @@ _MEANINGS: Final = {
     "attempts": "each state of each try of a rule's action on a message",
     "audit": "events that no other table records, and the approvals of pruned runs",
     "cause_changes": "states, notes and tickets that people gave a cause",
+    "diagnoses": "what diagnoses found in the way of a cause's messages",
     "cause_numbers": "what is on each queue now, by cause, since the last look",
     "causes": "the causes of the messages in a run's snapshot ([what a cause is](causes.md))",
     "epochs": "the last number of a pass or restoration, and who took on an older ledger",
