@@ -28,6 +28,7 @@ from mqdlq.headers import DeadLetterHeader
 from mqdlq.ledger.tables import Look, Run
 from mqdlq.reading.report.files import write_report
 from mqdlq.stages.approve import review_plan
+from mqdlq.stages.diagnosing import diagnose_run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense import inquire_depth
@@ -79,6 +80,7 @@ DESTQ(ORDERS.*) REASON(MQRC_UNKNOWN_OBJECT_NAME) ACTION(FWD) FWDQ(ORDERS.PARKED)
 DESTQ(QUOTES.*) ACTION(DISCARD)
 DESTQ(NOBODY.*) REASON(MQRC_NOT_AUTHORIZED) ACTION(IGNORE)
 """
+DIAGNOSED: Final = ("demo", "names")
 Q_FULL, PUT_INHIBITED, NO_QUEUE, NO_AUTHORITY = 2053, 2051, 2085, 2035
 UTF_8: Final = 1208
 ALL_WELL: Final = dict.fromkeys(
@@ -200,6 +202,8 @@ def run(
     if not is_approved:
         review_plan(world.execution(begun), world.evaluate(begun), configuration.approval)
         return begun
+    if handler in DIAGNOSED:
+        diagnose_run(begun, world.settings, world.ledger, world.clock)
     world.accept(begun)
     if not _execute(world, begun, fault):
         states = {**ALL_WELL, "execute": "failed", "retry": "upstream_failed"}
