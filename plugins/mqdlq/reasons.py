@@ -158,6 +158,7 @@ class Why(Enum):
     BYTE_RATE = "the limit of {name} is {amount:.0f} bytes a {period} (limits: {key})"
     TARGET_DEEP = "{name} holds {messages} messages or more (limits: in_flight)"
     TARGET_CLOSED = "queue {queue} is closed until {until:moment} (limits: closed)"
+    DESTINATION_REFUSES = "it waits until its destination takes it: {fact}"
     LEFT_WHILE_WAITING = "it left the queue while the run waited for a limit"
 
     # Order of messages.

@@ -171,6 +171,7 @@ class World:
         action: str | None = None,
         repair: dict[str, Any] | None = None,
         user: str = "",
+        until_fixed: bool = False,
         allows_bodies: bool = False,
         **keys: Any,
     ) -> Run:
@@ -190,7 +191,7 @@ class World:
             keys["payload"] = "full"
         handler = Handler(name="test", directory=folder, connection="mq", **keys)
         given: dict[str, Any] = {"action": action, "repair": repair, "started_by_user": user}
-        given |= {"where": where, "as_of": as_of}
+        given |= {"where": where, "as_of": as_of, "until_fixed": until_fixed}
         options = RunOptions(dry_run=dry_run, message_keys=message_keys, **given)
         return self.begin(run_id or f"run-{self.runs}", handler, options)
 

@@ -85,6 +85,11 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         " one message gets another body; otherwise bodies stay. The originals go to the archive,"
         " and a person must approve the plan.",
     },
+    "until_fixed": _switch(
+        "When it is fixed",
+        "Hold messages while their destination would refuse them, without trying one; when it takes"
+        " them, one is tried first, and then more of its cause in the steps of the ramp.",
+    ),
     "full_snapshot": _switch(
         "Full snapshot",
         "Read every message in full, those too that earlier runs have settled; of an empty queue"

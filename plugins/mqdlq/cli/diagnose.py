@@ -11,6 +11,7 @@ import click
 from mqdlq.causes import Cause
 from mqdlq.cli.output import Output, now, refusal, refusing, write_json
 from mqdlq.cli.run import HandlerName
+from mqdlq.diagnosis.keeping import Place, known_diagnoses
 from mqdlq.diagnosis.obstacles import Subject
 from mqdlq.diagnosis.records import Diagnosis, changes
 from mqdlq.diagnosis.subjects import read_subjects
@@ -18,13 +19,7 @@ from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import open_ledger
 from mqdlq.local.environment import quieten_airflow, read_settings
-from mqdlq.stages.diagnosing import (
-    MOST_CAUSES,
-    Place,
-    diagnose_causes,
-    keep_diagnoses,
-    known_diagnoses,
-)
+from mqdlq.stages.diagnosing import MOST_CAUSES, diagnose_causes, keep_diagnoses
 from mqdlq.stages.sense import select_queue_manager
 from mqdlq.words import cause_in_words, count, moment, place, visible
 
@@ -73,7 +68,7 @@ def diagnose(
         with refusing(MqDlqError, code=1):
             diagnoses = diagnose_causes(settings, subjects, now)
         earlier = {
-            one: next(iter(known_diagnoses(where, one.cause_id, ledger)), None) for one in diagnoses
+            one: next(known_diagnoses(where, one.cause_id, ledger), None) for one in diagnoses
         }
         if not message:
             keep_diagnoses(where, diagnoses, ledger)

@@ -30,6 +30,7 @@ def run(
     where: str = "",
     as_of: str = "",
     action: str = "",
+    until_fixed: bool = False,
     conf: str = "{}",
     body: Path | None = None,
     why: str = "",
@@ -47,6 +48,7 @@ def run(
       --where: Only the messages that meet this condition: the parameter where.
       --as-of SNAPSHOT: Of those in this snapshot, not those that arrived since: as_of.
       --action: One rule without patterns for them: the parameter action.
+      --until-fixed: Hold messages while their destination refuses them: until_fixed.
       --conf: The run's parameters, as JSON.
       --body FILE: Replace the body of the one message in message_keys: adds it to repair.
       --why: The reason for the run, or a ticket: the parameter why.
@@ -56,7 +58,8 @@ def run(
       mqdlq run demo --conf '{"dry_run": true}' --why "ticket 4711"
       mqdlq run demo --where 'reason=MQRC_Q_FULL and application=payd*' --action 'ACTION(RETRY)'
     """
-    options = {"where": where, "as_of": as_of, "action": action, "why": why}
+    texts = {"where": where, "as_of": as_of, "action": action, "why": why}
+    options: dict[str, Any] = texts | {"until_fixed": until_fixed}
     with refusing(HandlerError, OptionError, prefix=""):
         load_handler(handler)
         given = _check(conf) | {name: value for name, value in options.items() if value}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
+from mqdlq.controls.fixed.control import DestinationWatch
 from mqdlq.controls.limits.control import ClosedWindows, Moves, RateLimits, RunBudget
 from mqdlq.controls.loops.control import IdentityRecorder, LoopGuard
 from mqdlq.controls.ramp.control import CauseControl
@@ -34,6 +35,8 @@ REGISTRY: Final[tuple[type[Control], ...]] = (
     KeyOrder,
     # No message moves after the budget is used up, so the run must not wait for a step of a ramp.
     RunBudget,
+    # Before the ramp: while a destination refuses, its one message is not tried either.
+    DestinationWatch,
     CauseControl,
     RateLimits,
     ClosedWindows,

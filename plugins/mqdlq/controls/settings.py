@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.controls import Keys
+from mqdlq.controls.fixed import UntilFixed
 from mqdlq.controls.limits import Limits
 from mqdlq.controls.loops import Loops
 from mqdlq.controls.ramp import Breaker, Ramp
@@ -23,6 +24,10 @@ class Controls(Keys):
     breaker: Breaker | None = None
     """Stop the messages of a cause that come back or fail: see [breaker](#breaker)."""
 
+    hold_until_fixed: UntilFixed | None = None
+    """Hold messages while their destination would refuse them, and try none of them: see
+    [hold_until_fixed](#hold_until_fixed). It needs `ramp`, so that one message goes first."""
+
     sequences: Sequences | None = None
     """Keep messages together and in order: see [sequences](#sequences)."""
 
@@ -42,7 +47,7 @@ class Controls(Keys):
     @property
     def hold_for_a_time(self) -> bool:
         """Whether a control holds messages that a later pass may move."""
-        return self.act_by_cause or self.limits.has_pace
+        return self.act_by_cause or self.limits.has_pace or self.hold_until_fixed is not None
 
     @property
     def act_by_cause(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from mqdlq.ledger.tables import KnownDiagnosis
 from mqdlq.model import InWords
+from mqdlq.words import period
 
 Facts = Mapping[str, str]
 """Attributes of an object by their MQSC keywords, with the words of MQSC as values."""
@@ -94,9 +95,10 @@ _MOST_IN_A_LINE: Final = 3
 
 
 def diagnosed_in_words(kept: KnownDiagnosis) -> str:
-    """Return a kept diagnosis in a line: the cause, what is in the way, and the commands."""
+    """Return a kept diagnosis in a line: the cause, when, what is in the way, and the commands."""
     found = Diagnosis.of_record(kept.record)
     said = [one.text for one in found.findings[:_MOST_IN_A_LINE]]
     commands = (one.commands[-1] for one in found.findings[:_MOST_IN_A_LINE] if one.commands)
     words = "; ".join([*said, *commands]) or "no more is known"
-    return f"{kept.record['cause']}: {found.outlook.words}: {words}"
+    since = period(kept.first_at, kept.last_at)
+    return f"{kept.record['cause']}, {since}: {found.outlook.words}: {words}"

@@ -126,6 +126,15 @@ class Handler(Operation, Controls):
         return self
 
     @model_validator(mode="after")
+    def _tries_one_message_after_a_fix(self) -> Self:
+        if self.hold_until_fixed and self.ramp is None:
+            raise ValueError(
+                "hold_until_fixed needs ramp, so that one message is tried when its destination"
+                " takes messages again; add ramp: {}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _has_what_a_replaced_body_needs(self) -> Self:
         if self.repair.body and not self.approval.second_person:
             raise ValueError(

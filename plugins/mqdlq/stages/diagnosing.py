@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from mqdlq.causes import Cause
 from mqdlq.diagnosis.diagnosing import diagnose
+from mqdlq.diagnosis.keeping import Place, keep
 from mqdlq.diagnosis.obstacles import Subject
 from mqdlq.diagnosis.records import Diagnosis
 from mqdlq.diagnosis.subjects import read_subjects
 from mqdlq.ledger import Ledger
-from mqdlq.ledger.tables import KnownDiagnosis, Run
+from mqdlq.ledger.tables import Run
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.words import cause_in_words
 
 MOST_CAUSES: Final = 5
 """How many causes of a queue are diagnosed at once: those with the most messages."""
-
-
-class Place(NamedTuple):
-    """The queue of a handler on which the messages of causes are."""
-
-    handler: str
-    queue_manager: str
-    queue: str
 
 
 def diagnose_causes(
@@ -65,21 +57,5 @@ def diagnose_run(
 
 
 def keep_diagnoses(place: Place, found: Mapping[Cause, Diagnosis], ledger: Ledger) -> None:
-    """Keep diagnoses; one that finds what the last one found extends the time of that one."""
     for cause, one in found.items():
-        last = next(iter(known_diagnoses(place, cause.cause_id, ledger)), None)
-        is_same = last is not None and (last.outlook, last.facts) == (one.outlook, one.facts)
-        kept = KnownDiagnosis(
-            *place,
-            cause.cause_id,
-            one.at,
-            one.at,
-            json.dumps({"cause": cause_in_words(cause)} | one.as_record()),
-        )
-        ledger.diagnoses.keep(kept, extends_last=is_same)
-
-
-def known_diagnoses(place: Place, cause_id: str, ledger: Ledger) -> Iterable[Diagnosis]:
-    """Yield what diagnoses of a cause found, the last one first."""
-    for kept in ledger.diagnoses.of_cause(*place, cause_id):
-        yield Diagnosis.of_record(kept.record)
+        keep(place, cause, cause_in_words(cause), one, ledger)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from mqdlq.controls.fixed import UntilFixed
+from mqdlq.controls.ramp import Ramp
 from mqdlq.controls.repair import NO_BODIES, check_action, parse_repair
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler
@@ -25,10 +27,11 @@ class RunOptions:
     the handler's directory. `message_keys` (hex) restricts the run to these messages, `where` to
     those that meet a condition, in the snapshot `as_of` if there is one. `action` is one rule
     without patterns that replaces the table's rules for these messages, `repair` has the fields
-    that it changes (see `parse_repair`). `given_wait` overrides WAIT, in seconds (0 for NO, None
-    for YES); it is a 1-tuple because None is a value. `started_by` describes the user or program
-    that started the run; `started_by_user` is the user's name in Airflow. `follows` is the DAG
-    run's id of the run whose WAIT this run continues.
+    that it changes (see `parse_repair`). `until_fixed` holds messages while their destination
+    refuses them, as the handler's key `hold_until_fixed` does. `given_wait` overrides WAIT, in
+    seconds (0 for NO, None for YES); it is a 1-tuple because None is a value. `started_by`
+    describes the user or program that started the run; `started_by_user` is the user's name in
+    Airflow. `follows` is the DAG run's id of the run whose WAIT this run continues.
     """
 
     input_q: str | None = None
@@ -40,6 +43,7 @@ class RunOptions:
     as_of: str = ""
     action: str | None = None
     repair: Mapping[str, Any] | None = None
+    until_fixed: bool = False
     given_wait: tuple[int | None] | None = None
     dag_run_id: str = ""
     run_type: str = "manual"
@@ -62,6 +66,15 @@ def read_rules(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTa
         source, text = GIVEN_ACTION, _print_given_action(table, options)
         table = parse(text, source)
     return source, text, table
+
+
+def read_controls_text(handler: Handler, options: RunOptions) -> str:
+    """Return the controls of a run as JSON; one that waits for a fix has a ramp in any case."""
+    if options.until_fixed:
+        held = handler.hold_until_fixed or UntilFixed()
+        changed = {"hold_until_fixed": held, "ramp": handler.ramp or Ramp()}
+        handler = handler.model_copy(update=changed)
+    return handler.controls_text()
 
 
 def read_repair_text(handler: Handler, table: RulesTable, options: RunOptions) -> str:

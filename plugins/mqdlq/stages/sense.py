@@ -33,6 +33,7 @@ from mqdlq.stages.run_options import (
     RunOptions,
     find_missing_reason,
     read_condition,
+    read_controls_text,
     read_repair_text,
     read_rules,
 )
@@ -225,7 +226,7 @@ def _build_run(
         started_by=options.started_by,
         started_by_user=options.started_by_user,
         why=options.why,
-        controls=handler.controls_text(),
+        controls=read_controls_text(handler, options),
         queue_kind=table.queue_kind,
         repair=repair,
         condition=condition,

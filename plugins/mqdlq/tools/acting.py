@@ -79,6 +79,12 @@ class Verb(Declared):
         "each message is put to its own destination, in one attempt; it stays if the put fails",
         "A delivered message cannot be taken back: its application may read it at once.",
     )
+    RETRY_WHEN_FIXED = (
+        "retry_when_fixed",
+        Action.RETRY,
+        "none is tried while its destination refuses it; then one is, and more follow it in steps",
+        "A delivered message cannot be taken back: its application may read it at once.",
+    )
     FORWARD = (
         "forward",
         Action.FWD,
@@ -110,7 +116,7 @@ class Verb(Declared):
 
     @property
     def words(self) -> str:
-        return self.value.capitalize()
+        return self.value.replace("_", " ").capitalize()
 
     @property
     def moves(self) -> bool:
@@ -146,7 +152,7 @@ class AskedAction:
             manager = f" FWDQM('{self.to_queue_manager}')" if self.to_queue_manager else ""
             header = "YES" if self.header else "NO"
             return f"ACTION(FWD) FWDQ('{self.to_queue}'){manager} HEADER({header})"
-        tries = " RETRY(1)" if self.verb is Verb.RETRY else ""
+        tries = " RETRY(1)" if self.verb.action is Action.RETRY else ""
         return f"ACTION({self.verb.action}){tries}" if self.verb.action else ""
 
     def parameters(self) -> dict[str, str]:
@@ -360,7 +366,7 @@ def _obstacles(
         yield f"{_GONE}: {one.outcome.words if one.outcome else 'departed'}"
     if one.expires_at is not None and one.expires_at <= now:
         yield f"it expired at {moment(one.expires_at)}"
-    if asked.verb is Verb.RETRY and one.cls is not MessageClass.DEAD_LETTER:
+    if asked.verb.action is Action.RETRY and one.cls is not MessageClass.DEAD_LETTER:
         yield _NO_DLH
 
 
@@ -412,7 +418,7 @@ def _repaired(
     if row is None or cls not in REPAIRABLE:
         return replace(candidate, obstacle="its MQDLH is not valid, so that it is not repaired")
     target = (asked.to_queue, asked.to_queue_manager)
-    if asked.verb is Verb.RETRY:
+    if asked.verb.action is Action.RETRY:
         target = candidate.target
     step = Step(1, 1, asked.verb.action or Action.FWD, *target, False, PutAuthority.DEF, 1)
     changes = find_changes(repair, step, candidate.queue_manager, row)
@@ -556,7 +562,7 @@ class _Obstacles:
         why = np.full(len(rows), "", object)
         for words, keys in self._claims:
             why[are_held(keys, rows)] = words
-        if self._asked.verb is Verb.RETRY:
+        if self._asked.verb.action is Action.RETRY:
             cls = rows.column("class").to_numpy(zero_copy_only=False)
             why[cls != MessageClass.DEAD_LETTER] = _NO_DLH
         at = rows.column("expires_at")
@@ -690,7 +696,9 @@ class Preview:
     @property
     def may_try_one(self) -> bool:
         """Whether to offer a try with one message first: the others follow if it went well."""
-        return self.is_of_condition and self.asked.verb.puts and self.messages > MOST_AT_ONCE
+        tries_one = self.asked.verb is Verb.RETRY_WHEN_FIXED
+        is_large = self.is_of_condition and self.messages > MOST_AT_ONCE
+        return is_large and self.asked.verb.puts and not tries_one
 
     @property
     def is_of_condition(self) -> bool:
@@ -715,6 +723,8 @@ class Preview:
                 "to_queue_manager": asked.to_queue_manager or None,
                 "header": asked.header,
             }
+        if asked.verb is Verb.RETRY_WHEN_FIXED:
+            given["until_fixed"] = True
         if asked.repair is not None:
             given["repair"] = json.loads(asked.repair.text)
         place = {"input_q": first.queue, "input_q_mgr": first.queue_manager}
@@ -759,7 +769,7 @@ def build_preview(
         needs_reason=handler is not None and handler.require_reason,
         may_replace=handler is not None
         and handler.repair.body
-        and (asked.verb is Verb.RETRY or (asked.verb.puts and not asked.header)),
+        and (asked.verb.action is Action.RETRY or (asked.verb.puts and not asked.header)),
         second_person=needs_second,
         guards=guards,
         pace=_describe_pace(handler, ready) if handler and asked.verb.moves else "",
@@ -822,7 +832,7 @@ def _guards(
     moves = PlannedMoves(moved, Counter({asked.verb.action: messages}))
     if asked.verb is Verb.FORWARD:
         moves.targets = {(asked.to_queue, asked.to_queue_manager)}
-    elif asked.verb is Verb.RETRY:
+    elif asked.verb.action is Action.RETRY:
         moves.targets = {one.target for one in ready}
     guards = handler.approval.model_copy(update={"second_person": ()})  # the page names it apart
     found = ask_about(run, guards, moves, sources.ledger, snapshot_of=taken.run_id if taken else "")

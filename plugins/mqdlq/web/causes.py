@@ -18,6 +18,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from mqdlq.airflow.hooks.ibmmq import settings_of
 from mqdlq.causes import Cause
+from mqdlq.diagnosis.keeping import Place, known_diagnoses
 from mqdlq.diagnosis.records import Diagnosis, changes
 from mqdlq.diagnosis.subjects import read_subjects
 from mqdlq.errors import (
@@ -46,7 +47,7 @@ from mqdlq.reading.page_paths import Paths
 from mqdlq.reading.run import WrittenRule, written_rules
 from mqdlq.rules import RulesError, RulesTable, Severity, check
 from mqdlq.rules.wildcards import fits
-from mqdlq.stages.diagnosing import Place, diagnose_causes, keep_diagnoses, known_diagnoses
+from mqdlq.stages.diagnosing import diagnose_causes, keep_diagnoses
 from mqdlq.stages.sense import select_queue_manager
 from mqdlq.tools import rule_drafts
 from mqdlq.tools.acting import Sources, action_of_rule

@@ -52,8 +52,8 @@ def test_valid_parameters_have_no_fault(conf: dict[str, object]) -> None:
             {"dryrun": True},
             (
                 "parameter dryrun: not known; known are action, apply, as_of, dry_run, follows,"
-                " full_snapshot, input_q, input_q_mgr, message_keys, repair, rules, wait, where,"
-                " why"
+                " full_snapshot, input_q, input_q_mgr, message_keys, repair, rules, until_fixed,"
+                " wait, where, why"
             ),
         ),
     ],

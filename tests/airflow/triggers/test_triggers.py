@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -83,6 +84,7 @@ def _queue_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     "trigger",
     [
         RetryTrigger(PAST, STATE),
+        RetryTrigger(PAST, STATE, "demo-1", {"destinations": [["A", ""]]}),
         depth_trigger(until=FUTURE),
         AnswerTrigger(
             wait=asdict(WaitForQueueManager("mq", "QMT", FUTURE, {"until": None})), poll_s=10
@@ -122,6 +124,46 @@ def test_the_retry_trigger_fires_at_its_moment_if_the_ledger_does_not_answer(
     soon = utc_now() + timedelta(milliseconds=50)
 
     assert fire(RetryTrigger(soon, STATE, "demo-1")) == STATE
+
+
+def watch(destination: str, until: datetime = FUTURE) -> dict[str, Any]:
+    watched = {"conn_id": "mq", "queue_manager": "QMT", "destinations": [[destination, ""]]}
+    return watched | {"until": until.isoformat(), "pause_s": 0.05}
+
+
+def test_the_retry_trigger_fires_when_a_destination_takes_messages_again(
+    queue_manager: str,
+) -> None:
+    embedded_mq.run_mqsc(queue_manager, "DEFINE QLOCAL(SHUT) PUT(DISABLED)")
+    trigger = RetryTrigger(PAST, STATE, "demo-1", watch("SHUT"))
+
+    async def fixed() -> Any:
+        fired = asyncio.ensure_future(anext(trigger.run()))
+        done, _ = await asyncio.wait([fired], timeout=0.4)
+        assert not done
+        embedded_mq.run_mqsc(queue_manager, "ALTER QLOCAL(SHUT) PUT(ENABLED)")
+        return (await asyncio.wait_for(fired, 20)).payload
+
+    assert asyncio.run(fixed()) == STATE
+
+
+def test_the_retry_trigger_fires_when_the_time_to_wait_for_a_fix_is_up(queue_manager: str) -> None:
+    embedded_mq.run_mqsc(queue_manager, "DEFINE QLOCAL(SHUT) PUT(DISABLED)")
+
+    assert fire(RetryTrigger(PAST, STATE, "demo-1", watch("SHUT", until=PAST))) == STATE
+
+
+def test_the_retry_trigger_waits_on_while_the_queue_manager_does_not_answer(
+    queue_manager: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedded_mq.end(queue_manager)
+    until = utc_now() + timedelta(milliseconds=300)
+
+    with caplog.at_level(logging.WARNING):
+        assert fire(RetryTrigger(PAST, STATE, "demo-1", watch("SHUT", until=until))) == STATE
+
+    assert utc_now() >= until - timedelta(milliseconds=60)
+    assert "it is not known whether destinations take messages: MQCONN" in caplog.text
 
 
 def put(

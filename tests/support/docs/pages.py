@@ -15,6 +15,7 @@ from typing import Final
 
 from mqdlq.airflow import params
 from mqdlq.controls.evidence import Evidence
+from mqdlq.controls.fixed import UntilFixed
 from mqdlq.controls.limits import ClosedWindow, DestinationLimits, Limits
 from mqdlq.controls.loops import Loops
 from mqdlq.controls.ramp import Breaker, Ramp
@@ -47,6 +48,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "limits": partial(handler.keys, Limits),
     "destinations": partial(handler.keys, DestinationLimits),
     "closed": partial(handler.keys, ClosedWindow),
+    "hold_until_fixed": partial(handler.keys, UntilFixed),
     "loops": partial(handler.keys, Loops),
     "ramp": partial(handler.keys, Ramp),
     "breaker": partial(handler.keys, Breaker),

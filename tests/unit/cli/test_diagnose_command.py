@@ -120,13 +120,13 @@ def test_a_report_has_what_was_diagnosed_since_its_run_began(world: World) -> No
     said = dict(control_lines(summarize_run("run-1", world.ledger, world.lake_root)))
     assert said["Diagnosis"] == [
         (
-            "MQRC_Q_FULL (2053) for ORDERS @ QM1: a put would be refused now: ORDERS holds 0 of 0"
-            " messages (MAXDEPTH); nobody has it open for input; ALTER QLOCAL('ORDERS')"
-            " MAXDEPTH(1000)"
+            "MQRC_Q_FULL (2053) for ORDERS @ QM1, 2026-11-21 12:00:00 UTC: a put would be refused"
+            " now: ORDERS holds 0 of 0 messages (MAXDEPTH); nobody has it open for input; ALTER"
+            " QLOCAL('ORDERS') MAXDEPTH(1000)"
         ),
         (
-            "MQRC_PUT_INHIBITED (2051) for CLOSED @ QM1: a put would be refused now: CLOSED has"
-            " PUT(DISABLED); ALTER QLOCAL('CLOSED') PUT(ENABLED)"
+            "MQRC_PUT_INHIBITED (2051) for CLOSED @ QM1, 2026-11-21 12:00:00 UTC: a put would be"
+            " refused now: CLOSED has PUT(DISABLED); ALTER QLOCAL('CLOSED') PUT(ENABLED)"
         ),
     ]
 

@@ -109,6 +109,10 @@ def printed(**given: Any) -> Any:
     return json.loads(call("connection", "add", "mq_one", *words(), "--print", "json").stdout)
 
 
+NO_SWITCH = '{"until_fixed": 1, "rules": "none.rules"}'
+"""A value that the option replaces."""
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -119,6 +123,7 @@ def printed(**given: Any) -> Any:
         (("run", "strict", "--why", "x", "--where", "cause=1"), "where: cause_id: found '1'"),
         (("run", "strict", "--why", "x", "--as-of", "s1"), "as_of for a run with where"),
         (("run", "strict", "--why", "x", "--action", "ACTION(RETRY)"), "action needs message_keys"),
+        (("run", "strict", "--why", "x", "--until-fixed", "--conf", NO_SWITCH), NO_RULES),
         ((*BACKFILL, "--why", "x", "--rules", "none.rules"), NO_RULES),
     ],
 )

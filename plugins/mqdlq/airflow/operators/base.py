@@ -282,6 +282,7 @@ def options_of(context: Context, handler: Handler) -> RunOptions:
         as_of=asked.get("as_of") or "",
         action=asked["action"],
         repair=asked.get("repair"),
+        until_fixed=bool(asked.get("until_fixed")),
         given_wait=wait_seconds(asked["wait"]),
         dag_run_id=dag_run.run_id,
         run_type=run_type,

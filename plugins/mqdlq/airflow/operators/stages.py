@@ -337,7 +337,11 @@ class Execute(Stage):
 
 def left_by(result: PassResult) -> dict[str, Any]:
     moment = result.next_pass_at
-    return {"pending": result.pending, "next_pass_at": moment.isoformat() if moment else None}
+    return {
+        "pending": result.pending,
+        "next_pass_at": moment.isoformat() if moment else None,
+        "awaited": [list(one) for one in result.awaited],
+    }
 
 
 class Retry(Stage):
@@ -387,7 +391,13 @@ class Retry(Stage):
         if seconds:
             progress.info("%d messages wait for the pass at %s", pending, f"{moment:%H:%M:%S}")
         if seconds >= DEFER_FROM_S:
-            self.defer(trigger=RetryTrigger(moment, left, run.run_id), method_name="resume")
+            watch: dict[str, Any] | None = None
+            if awaited := left.get("awaited"):
+                conn_id, until = self.configuration().connection, run.limit_at
+                watch = {"conn_id": conn_id, "queue_manager": run.queue_manager}
+                watch |= {"destinations": awaited, "until": until.isoformat(), "pause_s": seconds}
+            trigger = RetryTrigger(moment, left, run.run_id, watch)
+            self.defer(trigger=trigger, method_name="resume")
         time.sleep(seconds)
         return True
 

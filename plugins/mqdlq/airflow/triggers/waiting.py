@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from contextvars import Context, copy_context
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -27,7 +27,7 @@ from mqdlq.airflow.hooks.connections import shared_ledger
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.operators.base import utc_now
 from mqdlq.constants import TRANSIENT
-from mqdlq.errors import QueueManagerError
+from mqdlq.errors import MqDlqError, QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.evidence import shared_event_watches
 from mqdlq.mqi.inquiries import shared_inquiry_pool
@@ -221,23 +221,55 @@ class RetryTrigger(BaseTrigger):
     :param moment: when to fire, aware
     :param state: what the task needs to continue, as plain JSON values
     :param run_id: the run in the ledger
+    :param watch: `destinations` that refuse the messages at the queue manager of a connection; at
+        the moment, and each `pause_s` after it, they are asked about, and it fires when one takes
+        messages again, or `until` is over. A queue manager that does not answer refuses.
     """
 
-    def __init__(self, moment: datetime, state: dict[str, Any], run_id: str = "") -> None:
+    def __init__(
+        self,
+        moment: datetime,
+        state: dict[str, Any],
+        run_id: str = "",
+        watch: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__()
-        self.moment, self.state, self.run_id = moment, state, run_id
+        self.moment, self.state, self.run_id, self.watch = moment, state, run_id, watch
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return serialized(self, moment=self.moment, state=self.state, run_id=self.run_id)
+        given = {"moment": self.moment, "state": self.state, "run_id": self.run_id}
+        return serialized(self, **given, watch=self.watch)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        while (left := (self.moment - utc_now()).total_seconds()) > 0:
+        moment = self.moment
+        while await self._waits_until(moment) and self.watch and await self._are_refused():
+            moment = utc_now() + timedelta(seconds=self.watch["pause_s"])
+            if moment >= datetime.fromisoformat(self.watch["until"]):
+                break
+        yield TriggerEvent(self.state)
+
+    async def _waits_until(self, moment: datetime) -> bool:
+        """Wait; return False if the run is to stop."""
+        while (left := (moment - utc_now()).total_seconds()) > 0:
             await asyncio.sleep(min(left, STOP_LOOK_S))
             asked = shared_threads().submit(partial(_is_to_stop, self.run_id))
             with suppress(Exception):  # the pass at the moment asks the ledger, too
                 if await asyncio.wait_for(asyncio.wrap_future(asked), STOP_LOOK_S):
-                    break
-        yield TriggerEvent(self.state)
+                    return False
+        return True
+
+    async def _are_refused(self) -> bool:
+        from mqdlq.controls.fixed.control import would_refuse  # noqa: PLC0415 (imports Arrow)
+
+        watch = self.watch or {}
+        try:
+            settings = await settings_for(watch["conn_id"], watch["queue_manager"])
+            where = [(name, place) for name, place in watch["destinations"]]
+            question = partial(would_refuse, destinations=where, user=settings.user, clock=utc_now)
+            return await answer_of(shared_inquiry_pool().ask(settings, question), "it", log)
+        except MqDlqError as error:
+            log.warning("it is not known whether destinations take messages: %s", error.text)
+            return True
 
 
 def _is_to_stop(run_id: str) -> bool:

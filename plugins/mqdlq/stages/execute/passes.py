@@ -139,11 +139,15 @@ _USER: Final = MQMD.slice_of("user_identifier")
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """How many messages wait for a retry, when that is due, and the attempts of the pass."""
+    """How many messages wait for a retry, when that is due, and the attempts of the pass.
+
+    `awaited` are their destinations if all of them wait until these are fixed.
+    """
 
     pending: int
     next_pass_at: datetime | None
     attempts: int
+    awaited: tuple[Destination, ...] = ()
 
 
 def make_pass(execution: Execution) -> PassResult:
@@ -228,7 +232,7 @@ def make_pass(execution: Execution) -> PassResult:
     execution.log.info(
         "pass finished: %d attempts; %d messages wait for a retry", booking.attempts, len(pending)
     )
-    return PassResult(len(pending), next_pass_at, booking.attempts)
+    return PassResult(len(pending), next_pass_at, booking.attempts, _find_awaited(pending))
 
 
 def _begin_or_resume_pass(execution: Execution) -> datetime:
@@ -304,6 +308,15 @@ def _find_next_pass(run: Run, started: datetime, pending: Sequence[WorkItem]) ->
     retry_at = started + timedelta(seconds=run.retry_interval_s + 1)
     moments = {item.hold.until if item.hold else retry_at for item in pending}
     return min(filter(None, moments), default=None)
+
+
+def _find_awaited(pending: Sequence[WorkItem]) -> tuple[Destination, ...]:
+    """Return the destinations that messages wait for to be fixed; none if one waits otherwise."""
+    holds = [item.hold.why.code if item.hold else None for item in pending]
+    if any(one is not Why.DESTINATION_REFUSES for one in holds):
+        return ()
+    steps = [item.due_step for item in pending]
+    return tuple(dict.fromkeys(one.destination for one in steps if one and one.destination))
 
 
 @contextmanager

@@ -244,7 +244,10 @@ def test_a_preview_says_whether_a_reason_or_a_second_person_is_needed(world: Wor
     [
         (
             {"action": "x"},
-            "action: found 'x'; expected one of retry, forward, discard, restore, leave",
+            (
+                "action: found 'x'; expected one of retry, retry_when_fixed, forward, discard,"
+                " restore, leave"
+            ),
         ),
         ({"action": "forward"}, "to_queue: it is empty; expected the name of the queue to put to"),
         (
