@@ -32,7 +32,7 @@ def find(
     """Implement `mqdlq find`.
 
     Searches the bodies that the handler's `payload` has captured, as the character set of each
-    message has the text, with the properties in an MQRFH2 of the body; case matters. The newest
+    message has the text, and their message properties; case matters. The newest
     snapshot comes first, and the first 50 messages found are listed; no body is shown. The audit
     records the search with its words before a body is read.
 

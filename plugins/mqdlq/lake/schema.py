@@ -73,7 +73,12 @@ CHOSEN: Final = pa.schema(_columns(_LONG, "browse_seq"))
 """A row for each message that the run of a snapshot is for, if it is not for all of them."""
 
 PAYLOAD: Final = pa.schema(
-    [*_KEY, *_columns(_LONG, "payload_length"), *_columns(_BYTES, "payload")]
+    [
+        *_KEY,
+        *_columns(_LONG, "payload_length"),
+        *_columns(_BYTES, "payload"),
+        *_nullable(_BYTES, "properties"),
+    ]
 )
 """The stored bytes of bodies after the MQDLH, if the handler's `payload` stores any."""
 

@@ -143,10 +143,15 @@ class SnapshotWriter:
         self._refers_to.update(batch.column("snapshot_id").unique().to_pylist())
 
     def write_payload(
-        self, browse_seq: int, message_key: bytes, length: int, payload: bytes
+        self,
+        browse_seq: int,
+        message_key: bytes,
+        length: int,
+        payload: bytes,
+        properties: bytes | None = None,
     ) -> None:
         """Add stored bytes of a message's body; `length` is its full length in bytes."""
-        values = (browse_seq, message_key, length, payload)
+        values = (browse_seq, message_key, length, payload, properties)
         self._parts["payload"].add(dict(zip(PAYLOAD.names, values, strict=True)), len(payload))
 
     def finish(self, *, taken_at: datetime, **described: Any) -> SnapshotManifest:

@@ -13,6 +13,8 @@ from mqdlq.mqi.client import Client
 from mqdlq.mqi.connect import QueueManager
 
 HEADER_ONLY = 172
+ANY_PROPERTY = "%"
+"""The name that stands for all properties of a message (IBM MQ docs, "MQINQMP")."""
 _NO_PROPERTIES: Mapping[str, str | None] = MappingProxyType({})
 _UNREADABLE = {
     MQRC["MQRC_PROPERTY_VALUE_TOO_BIG"],
@@ -77,10 +79,13 @@ class BrowseCursor:
         name: str,
         length: int = HEADER_ONLY,
         properties: Collection[str] = (),
+        *,
+        in_body: bool = False,
     ) -> None:
         """Browse `queue` (opened with MQOO_BROWSE), keeping `length` bytes of each body.
 
-        The named message properties are read, each by a call for each message.
+        The named message properties are read, each by a call for each message; of `ANY_PROPERTY`,
+        the first one. With `in_body`, bodies begin with an MQRFH2 of the properties instead.
         """
         self.queue_manager = queue_manager
         self.queue = queue
@@ -98,6 +103,9 @@ class BrowseCursor:
         self._descriptor = queue_manager.client.packed.MD()
         self._empty_descriptor = self._descriptor.pack()
         self._get_options = message_options(queue_manager, 0, self.handle)
+        if in_body:
+            client = queue_manager.client
+            self._get_options = get_options(client, client.CMQC.MQGMO_PROPERTIES_FORCE_MQRFH2)
         self._options = self._get_options.Options
 
     def messages(self) -> Iterator[BrowsedMessage]:
@@ -185,7 +193,7 @@ class BrowseCursor:
     def has_properties(self) -> bool:
         """Return whether the last browsed message has message properties (MQINQMP)."""
         try:
-            return self.find_property("%") is not None
+            return self.find_property(ANY_PROPERTY) is not None
         except QueueManagerError as error:
             if error.reason not in _UNREADABLE:
                 raise

@@ -181,7 +181,7 @@ def _of_people(audit: Iterable[AuditEvent]) -> Iterator[TimelineEvent]:
 
 # Find the trace of a message by its property `traceparent`, and the link to a tracing tool.
 #
-# Snapshots keep no message properties. Only an archive copy has them, in an MQRFH2 of its body. The
+# Only an archive copy has all message properties in clear, in an MQRFH2 of its body. The
 # form of `traceparent` is that of the W3C recommendation "Trace Context".
 
 VARIABLE: Final = "MQDLQ_TRACE_URL"

@@ -87,7 +87,7 @@ class Words:
 
     A text is compared in the character set that the MQDLH, or else the MQMD, states; case matters.
     What is searched begins after the MQDLH. If an MQRFH2 follows, its folders are compared as text,
-    and the data after it in the character set that it states.
+    and the data after it in the character set that it states. Properties are compared as text.
     """
 
     text: str = field(repr=False)
@@ -109,10 +109,12 @@ class Words:
         """Return the words as the audit has them."""
         return f"{self.text!r} as {'hexadecimal digits' if self.is_hex else 'text'}"
 
-    def are_in(self, data: bytes, row: Mapping[str, Any]) -> bool | None:
+    def are_in(self, data: bytes, row: Mapping[str, Any], properties: bytes = b"") -> bool | None:
         """Whether the stored data of a message of this row have them; None if no text is known."""
         if self.is_hex:
-            return bytes.fromhex(self.text) in data
+            return any(bytes.fromhex(self.text) in one for one in (data, properties))
+        if self.text in properties.decode(_UTF_8, "replace"):
+            return True
         prefix = "" if row["dlh_coded_char_set_id"] is None else "dlh_"
         encoding, stated, format_ = (row[f"{prefix}{name}"] for name in _DESCRIBED)
         ccsid = following_ccsid(stated, row["coded_char_set_id"])
@@ -221,7 +223,7 @@ class BodySearch:
                     continue
                 data = read(stored)
                 partly += len(data) < stored["payload_length"]
-                is_met = self._words.are_in(data, row)
+                is_met = self._words.are_in(data, row, read(stored, "properties"))
                 unreadable += is_met is None
                 if is_met:
                     key = row["message_key"].hex()

@@ -299,10 +299,7 @@ def _actions(
 def _trace(copy: ArchivedCopy | None, lake_root: str) -> tuple[str, str, str]:
     """Return the `traceparent` of the message, its link ("" if none), and what is stored."""
     if copy is None or copy.pruned_at is not None:
-        stored = (
-            "Snapshots keep no message properties, so the trace of this message is not known. Only"
-            " the archive copy of a discarded message has them."
-        )
+        stored = "No archive copy has the message's properties, so its trace is not known."
         return "", "", stored
     try:
         found = find_copy(file_in_lake(lake_root, copy.location), copy.message_id)

@@ -120,7 +120,7 @@ def test_a_message_page_explains_the_message(airflow: AirflowApp, world: World) 
         "MQPER_PERSISTENT (1)",
         "DestQMgrName",
         "also today's",
-        "Snapshots keep no message properties",
+        "No archive copy has the message's properties",
         "you may not start runs of this handler",
     ):
         assert expected in text, expected

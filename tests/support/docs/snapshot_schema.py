@@ -60,6 +60,8 @@ _PAYLOAD: Final = {
     "message_key": "As in `headers`",
     "payload_length": "Length of the data after the MQDLH, or of the body if it has none",
     "payload": "The stored first bytes of that data; if encrypted, after a nonce of 12 bytes",
+    "properties": "The message properties as folders of an MQRFH2 in UTF-8, at most as many bytes;"
+    " if encrypted, after a nonce of 12 bytes; null without properties, or if they cannot be read",
 }
 _MANIFEST: Final = {
     "snapshot_id": "Id, which begins with the time of the snapshot",

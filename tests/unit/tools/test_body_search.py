@@ -23,6 +23,7 @@ from mqdlq.tools import body_search as module
 from mqdlq.tools.acting import Sources
 from mqdlq.tools.body_search import BodySearch, Progress, Words
 from tests.support.world import World
+from tests.unit.stages.execute.messages.with_properties import put_with_properties
 
 pytestmark = pytest.mark.stages
 
@@ -297,3 +298,19 @@ def test_the_command_lists_what_it_finds_and_says_what_was_not_searched(
     assert (stopped.exit_code, "stopped before all was looked at" in stopped.stdout) == (1, True)
     assert call("zz", "--hex").exit_code == 2
     assert len(audited(own_world)) == 4
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_property_that_is_kept_apart_from_the_body_is_found(
+    own_world: World, key: PayloadKey | None
+) -> None:
+    put_with_properties(own_world, (b"orderId", "Größe 4711", "MQTYPE_STRING", -1))
+    put(own_world, b"another")
+    take(own_world, key=key)
+    keys = {KEY.key_id: KEY.key}
+
+    for text in ("Größe 4711", "<orderId"):
+        assert len(whole(search(own_world, text, keys=keys)).found) == 1
+    digits = b"4711".hex()
+    assert len(whole(search(own_world, digits, is_hex=True, keys=keys)).found) == 1
+    assert not whole(search(own_world, "4712", keys=keys)).found

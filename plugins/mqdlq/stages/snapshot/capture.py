@@ -2,7 +2,8 @@
 
 The payload is the part of a body after the MQDLH, or the whole body if there is no MQDLH. An
 encrypted payload is a nonce of 12 bytes followed by the output of AES-GCM, which is bound to the
-snapshot and the message: it cannot be decrypted anywhere else.
+snapshot and the message: it cannot be decrypted anywhere else. The properties that the queue
+manager keeps apart from a body are captured and encrypted likewise, as folders of an MQRFH2.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from typing import Any, Final, Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from mqdlq.controls.sequences.control import read_rules_headers
 from mqdlq.errors import ConnectionSettingsError, LakeError
 from mqdlq.handlers import Handler
 from mqdlq.headers import PREFIX_LENGTH
 from mqdlq.lake import SnapshotWriter, payload_row, payload_rows, read_manifest
-from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
+from mqdlq.mqi.browse import ANY_PROPERTY, BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.stages.snapshot.rows import NumberedMessage
+from mqdlq.stages.snapshot.rows import PROPERTY_PREFIX_LENGTH, NumberedMessage
 
 NONCE_LENGTH: Final = 12
 _FIRST_READ_LENGTH: Final = 64 << 10
@@ -82,8 +84,8 @@ class SnapshotOptions:
 class PayloadCapture:
     """Captures the payloads of one snapshot according to its options; with "none" it does nothing.
 
-    A long body is read by a second browse cursor, which finds the message by its MsgToken. `close`
-    closes the queue handle of that cursor.
+    Long bodies, and properties, are read by further browse cursors, which find a message by its
+    MsgToken. `close` closes the queue handles of these cursors.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class PayloadCapture:
         self._max_length = options.max_captured_bytes
         self._writer, self._queue_manager, self._queue = writer, queue_manager, queue
         self._cipher = AESGCM(options.key.key) if options.key else None
-        self._body_cursor: BrowseCursor | None = None
+        self._cursors: dict[bool, BrowseCursor] = {}
         self._open_queues = ExitStack()
 
     def close(self) -> None:
@@ -107,6 +109,11 @@ class PayloadCapture:
         """How many bytes of a body to browse first, for the headers and the captured payload."""
         return _FIRST_READ_LENGTH if self._max_length is None else PREFIX_LENGTH + self._max_length
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The properties to ask of each message, so that those with any are known."""
+        return () if self._max_length == 0 else (ANY_PROPERTY,)
+
     def keep(self, sighted: NumberedMessage, offset: int) -> None:
         """Capture the payload of a message, which begins at `offset` of its body.
 
@@ -116,21 +123,45 @@ class PayloadCapture:
             return
         body, total = sighted.browsed.prefix, sighted.browsed.total_length
         if self._max_length is None and total > len(body):
-            body = self._read_whole_body(sighted.browsed) or body
+            found = self._find(sighted.browsed, total)
+            body = found.prefix if found else body
         payload = body[offset : None if self._max_length is None else offset + self._max_length]
         place = sighted.browse_seq, sighted.message_key
+        properties = self._read_properties(sighted.browsed)
         if self._cipher is not None:
-            bound = _build_associated_data(self._writer.snapshot_id, *place)
-            nonce = os.urandom(NONCE_LENGTH)
-            payload = nonce + self._cipher.encrypt(nonce, payload, bound)
-        self._writer.write_payload(*place, max(0, total - offset), payload)
+            payload = self._encrypt(payload, "payload", *place)
+            properties = properties and self._encrypt(properties, "properties", *place)
+        self._writer.write_payload(*place, max(0, total - offset), payload, properties)
 
-    def _read_whole_body(self, browsed: BrowsedMessage) -> bytes:
-        if self._body_cursor is None:
+    def _encrypt(self, data: bytes, column: str, browse_seq: int, message_key: bytes) -> bytes:
+        bound = _build_associated_data(self._writer.snapshot_id, browse_seq, message_key, column)
+        nonce = os.urandom(NONCE_LENGTH)
+        return nonce + self._cipher.encrypt(nonce, data, bound) if self._cipher else data
+
+    def _read_properties(self, browsed: BrowsedMessage) -> bytes | None:
+        """Return the properties of a message as folders in UTF-8, None if they are not known."""
+        if ANY_PROPERTY not in browsed.properties:
+            return None
+        found = self._find(browsed, PROPERTY_PREFIX_LENGTH, in_body=True)
+        headers = found and read_rules_headers(found)
+        if found and not headers and len(found.prefix) < found.total_length:
+            found = self._find(browsed, found.total_length, in_body=True)
+            headers = found and read_rules_headers(found)
+        texts = (
+            one if isinstance(one, bytes) else one.encode("utf-8", "surrogateescape")
+            for header in headers or ()
+            for one in header.folders
+        )
+        return b" ".join(texts)[: self._max_length] or None
+
+    def _find(
+        self, browsed: BrowsedMessage, length: int, *, in_body: bool = False
+    ) -> BrowsedMessage | None:
+        if in_body not in self._cursors:
             queue = self._open_queues.enter_context(self._queue_manager.browsing(self._queue))
-            self._body_cursor = BrowseCursor(self._queue_manager, queue, self._queue)
-        found = self._body_cursor.find(browsed.token, browsed.total_length)
-        return found.prefix if found else b""
+            cursor = BrowseCursor(self._queue_manager, queue, self._queue, in_body=in_body)
+            self._cursors[in_body] = cursor
+        return self._cursors[in_body].find(browsed.token, length)
 
 
 def read_payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[int, bytes]]:
@@ -168,8 +199,11 @@ def read_payload(
     return StoredPayload(decryption(directory, keys)(row), row["payload_length"])
 
 
-def decryption(directory: str, keys: Mapping[str, bytes]) -> Callable[[Mapping[str, Any]], bytes]:
-    """Return what reads the payload of a stored row of a snapshot; raises as `read_payloads`."""
+def decryption(directory: str, keys: Mapping[str, bytes]) -> Callable[..., bytes]:
+    """Return what reads a stored row of a snapshot; raises as `read_payloads`.
+
+    It reads the payload, or with "properties" as its second argument the properties, b"" for none.
+    """
     manifest = read_manifest(directory)
     key_id = manifest.payload_key_id
     if key_id and key_id not in keys:
@@ -180,13 +214,14 @@ def decryption(directory: str, keys: Mapping[str, bytes]) -> Callable[[Mapping[s
         )
     cipher = AESGCM(keys[key_id]) if key_id else None
 
-    def decrypt(row: Mapping[str, Any]) -> bytes:
-        payload, browse_seq = bytes(row["payload"]), row["browse_seq"]
-        if cipher is None:
-            return payload
-        bound = _build_associated_data(manifest.snapshot_id, browse_seq, row["message_key"])
+    def decrypt(row: Mapping[str, Any], column: str = "payload") -> bytes:
+        stored, browse_seq = bytes(row.get(column) or b""), row["browse_seq"]
+        if cipher is None or not stored:
+            return stored
+        place = browse_seq, row["message_key"]
+        bound = _build_associated_data(manifest.snapshot_id, *place, column)
         try:
-            return cipher.decrypt(payload[:NONCE_LENGTH], payload[NONCE_LENGTH:], bound)
+            return cipher.decrypt(stored[:NONCE_LENGTH], stored[NONCE_LENGTH:], bound)
         except InvalidTag:
             raise LakeError(
                 "MQDLQ-430",
@@ -197,8 +232,11 @@ def decryption(directory: str, keys: Mapping[str, bytes]) -> Callable[[Mapping[s
     return decrypt
 
 
-def _build_associated_data(snapshot_id: str, browse_seq: int, message_key: bytes) -> bytes:
-    return f"{snapshot_id} {browse_seq} ".encode() + message_key
+def _build_associated_data(
+    snapshot_id: str, browse_seq: int, message_key: bytes, column: str
+) -> bytes:
+    bound = f"{snapshot_id} {browse_seq} ".encode() + message_key
+    return bound if column == "payload" else bound + column.encode()
 
 
 # Read the keys that encrypt captured payload from a connection's password and extra.

@@ -203,7 +203,7 @@ class _SnapshotBrowse:
                 queue,
                 self._run.queue,
                 self._matches.browsed_length(self._capture.browsed_length),
-                self._matches.names,
+                (*self._matches.names, *self._capture.asked),
             )
             batch: list[NumberedMessage] = []
             held, count = 0, self._writer.count

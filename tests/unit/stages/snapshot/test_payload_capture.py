@@ -14,8 +14,15 @@ from mqdlq.cli import app
 from mqdlq.errors import ConnectionSettingsError, LakeError
 from mqdlq.lake import SnapshotManifest
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.stages.snapshot.capture import PayloadKey, read_all_keys, read_current_key, read_payloads
+from mqdlq.stages.snapshot.capture import (
+    PayloadKey,
+    decryption,
+    read_all_keys,
+    read_current_key,
+    read_payloads,
+)
 from tests.support.world import World
+from tests.unit.stages.execute.messages.with_properties import BODY, put_with_properties
 
 KEY = PayloadKey("2026-11", b"k" * 32)
 LONG = b"0123456789" * 20_000  # longer than the first browse reads
@@ -76,6 +83,62 @@ def test_a_long_message_that_vanishes_keeps_the_bytes_already_read(
 
     assert 0 < len(payload) < len(LONG)
     assert LONG.startswith(payload)
+
+
+def properties(directory: str, *keys: PayloadKey) -> list[bytes]:
+    read = decryption(directory, {key.key_id: key.key for key in keys})
+    return [read(row, "properties") for row in lake.payload_rows(directory)]
+
+
+def test_properties_apart_from_the_body_are_captured_with_it(world: World) -> None:
+    put_with_properties(world, (b"orderId", "4711", "MQTYPE_STRING", -1))
+    world.dead_letter(b"no properties")
+
+    directory, _ = take(world, "full")
+
+    assert bodies(directory) == [BODY, b"no properties"]
+    found, none = properties(directory)
+    assert found == b"<usr><orderId context='user' copy='reply'>4711</orderId></usr>  "
+    assert none == b""
+    assert [row["properties"] is None for row in lake.payload_rows(directory)] == [False, True]
+
+
+def test_a_captured_head_limits_the_properties_too(world: World) -> None:
+    put_with_properties(world, (b"orderId", "4711", "MQTYPE_STRING", -1))
+
+    directory, _ = take(world, "head: 12")
+
+    assert bodies(directory) == [BODY[:12]]
+    assert properties(directory) == [b"<usr><orderI"]
+
+
+def test_long_properties_are_captured_whole(world: World) -> None:
+    put_with_properties(world, (b"orderId", "4" * 50_000, "MQTYPE_STRING", -1))
+
+    directory, _ = take(world, "full")
+
+    assert b"4" * 50_000 in properties(directory)[0]
+
+
+def test_without_payload_no_property_is_captured(world: World) -> None:
+    put_with_properties(world, (b"orderId", "4711", "MQTYPE_STRING", -1))
+
+    directory, _ = take(world, "none")
+
+    stored = b"".join(path.read_bytes() for path in Path(directory).rglob("*") if path.is_file())
+    assert b"4711" not in stored
+    assert b"orderId" not in stored
+
+
+def test_captured_properties_are_encrypted_with_the_payload(world: World) -> None:
+    put_with_properties(world, (b"orderId", "4711", "MQTYPE_STRING", -1))
+
+    directory, _ = take(world, "full", KEY)
+
+    assert b">4711</orderId>" in properties(directory, KEY)[0]
+    stored = b"".join(path.read_bytes() for path in Path(directory).rglob("*") if path.is_file())
+    assert b"4711" not in stored
+    assert b"orderId" not in stored
 
 
 def test_an_encrypted_payload_can_be_read_only_with_its_key(world: World) -> None:
