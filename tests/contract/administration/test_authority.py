@@ -243,3 +243,66 @@ def test_deleting_a_dynamic_queue_deletes_its_authority_records(
 
     queue.close()
     assert mq.mqsc("DISPLAY AUTHREC") == before
+
+
+# What a user may do, as PCF says it.
+
+
+def authority_of(app: Application, user: str, name: str, kind: int = 1) -> set[int]:
+    fields = app.mqi.CMQCFC
+    pcf = app.mqi.PCFExecute(app.handle)
+    (found,) = pcf.MQCMD_INQUIRE_ENTITY_AUTH(
+        {
+            fields.MQIACF_AUTH_OPTIONS: fields.MQAUTHOPT_CUMULATIVE,
+            fields.MQIACF_OBJECT_TYPE: kind,
+            fields.MQIACF_ENTITY_TYPE: 1,
+            fields.MQCACF_ENTITY_NAME: user.encode(),
+            fields.MQCACF_OBJECT_NAME: name.encode(),
+        }
+    )
+    pcf.disconnect()
+    assert found[fields.MQCACF_ENTITY_NAME].rstrip(b" \0") == user.encode()
+    listed = found[fields.MQIACF_AUTHORIZATION_LIST]
+    return set(listed if isinstance(listed, list | tuple) else [listed])
+
+
+def test_pcf_says_what_a_user_may_do_with_a_queue(mq: World) -> None:
+    """MQCMD_INQUIRE_ENTITY_AUTH. IBM MQ docs, "Inquire Entity Authority (Response)"."""
+    app = mq.connect()
+    fields = app.mqi.CMQCFC
+    mq.mqsc(CONNECT)
+    assert authority_of(app, "alice", "A") == {fields.MQAUTH_NONE}
+
+    allow(mq, "A", "PUT", "INQ", "PASSALL")
+
+    assert authority_of(app, "alice", "A") == {
+        fields.MQAUTH_OUTPUT,
+        fields.MQAUTH_INQUIRE,
+        fields.MQAUTH_PASS_ALL_CONTEXT,
+    }
+    of_queue_manager = authority_of(app, "alice", "", 5)
+    assert of_queue_manager == {fields.MQAUTH_CONNECT, fields.MQAUTH_INQUIRE}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "reason"), [(1, "NO.QUEUE", 2085), (2, "A", 3229)], ids=["queue", "kind"]
+)
+def test_pcf_says_nothing_of_an_object_that_is_not_there(
+    mq: World, kind: int, name: str, reason: int
+) -> None:
+    app = mq.connect()
+
+    with pytest.raises(app.mqi.MQMIError) as caught:
+        authority_of(app, "alice", name, kind)
+
+    assert caught.value.reason == reason
+
+
+def test_a_user_without_display_may_not_ask_what_users_may_do(
+    mq: World, alice: Application
+) -> None:
+    """IBM MQ docs, "Authorizations for PCF commands": +dsp on the queue manager."""
+    allow(mq, "SYSTEM.**", "ALL")
+
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        authority_of(alice, "alice", "A")

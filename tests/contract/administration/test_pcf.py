@@ -6,6 +6,7 @@ On a real queue manager the user needs authority to administer queues.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -260,3 +261,15 @@ def test_a_pcf_command_with_another_format_is_refused(app: Application, pcf: Any
 
     found, _ = commander.ask(commander.command("MQCMD_PING_Q_MGR"), Format=b"MQSTR   ")
     assert found == app.mqi.CMQCFC.MQRCCF_MD_FORMAT_ERROR
+
+
+def test_pcf_says_when_a_queue_was_altered(mq: World, app: Application, pcf: Any) -> None:
+    """AlterationDate and AlterationTime. IBM MQ docs, "Inquire Queue (Response)"."""
+    pcf.MQCMD_CREATE_Q(local(app))
+
+    (queue,) = inquired(app, pcf, NAME, "MQCA_ALTERATION_DATE", "MQCA_ALTERATION_TIME")
+
+    date = queue[app.number("MQCA_ALTERATION_DATE")].decode()
+    at = queue[app.number("MQCA_ALTERATION_TIME")].decode()
+    assert datetime.fromisoformat(f"{date.rstrip()} {at.replace('.', ':')}").year >= 2026
+    assert f"ALTDATE({date.rstrip()})" in mq.mqsc(f"DISPLAY QUEUE({NAME}) ALTDATE")[0]

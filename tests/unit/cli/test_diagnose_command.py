@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -43,6 +44,11 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield world
 
 
+def without_alteration(text: str) -> str:
+    """Leave out when queues were altered, which the queue manager's clock says."""
+    return re.sub(", altered [-0-9]+ [0-9:]+", "", text)
+
+
 def mqdlq(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["diagnose", "test", *arguments])
 
@@ -51,7 +57,7 @@ def test_the_largest_causes_are_diagnosed_with_commands_and_inquiries(world: Wor
     done = mqdlq()
 
     assert done.exit_code == 0, done.output
-    assert done.output == (
+    assert without_alteration(done.output) == (
         f"DLQ @ QM1, snapshot {world.recorded_snapshot('run-1').snapshot_id}\n"
         "\n"
         f"MQRC_Q_FULL (2053) for ORDERS @ QM1: 2 messages [{FULL}]\n"
@@ -80,7 +86,8 @@ def test_the_next_diagnosis_says_what_differs(world: World) -> None:
 
     (found,) = json.loads(done.output)
     assert (found["outlook"], found["messages"]) == ("cleared", 2)
-    assert found["changed"] == ["queue ORDERS: MAXDEPTH 0 → 9"]
+    (changed,) = found["changed"]
+    assert changed.startswith("queue ORDERS: MAXDEPTH 0 → 9")
     assert "since 2026-11-21 12:00:00 UTC" not in mqdlq("--cause", FULL).output
     kept = world.ledger.diagnoses.of_cause("test", "QM1", "DLQ", FULL)
     assert [(one.first_at, one.last_at) for one in kept] == [
@@ -118,7 +125,7 @@ def test_a_report_has_what_was_diagnosed_since_its_run_began(world: World) -> No
     diagnose_run(run, world.settings, world.ledger, world.clock)
 
     said = dict(control_lines(summarize_run("run-1", world.ledger, world.lake_root)))
-    assert said["Diagnosis"] == [
+    assert list(map(without_alteration, said["Diagnosis"])) == [
         (
             "MQRC_Q_FULL (2053) for ORDERS @ QM1, 2026-11-21 12:00:00 UTC: a put would be refused"
             " now: ORDERS holds 0 of 0 messages (MAXDEPTH); nobody has it open for input; ALTER"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -167,9 +168,8 @@ def test_facts_that_differ_are_said_with_both_values(world: World) -> None:
     after = look(world, Subject(2053, ("ORDERS", "")))
 
     assert list(changes(before.facts, before.facts)) == []
-    assert list(changes(before.facts, after.facts)) == [
-        "queue ORDERS: PUT ENABLED → DISABLED; MAXDEPTH 5000 → 50000"
-    ]
+    (told,) = changes(before.facts, after.facts)
+    assert told.startswith("queue ORDERS: PUT ENABLED → DISABLED; MAXDEPTH 5000 → 50000")
 
 
 def test_a_record_of_a_diagnosis_is_read_as_it_was_written(world: World) -> None:
@@ -179,3 +179,52 @@ def test_a_record_of_a_diagnosis_is_read_as_it_was_written(world: World) -> None
     assert found.at == NOON
     assert Diagnosis.of_record(found.as_record()) == found
     assert timedelta(0) <= timedelta(milliseconds=found.inquiries[0].milliseconds)
+
+
+AUTHORITIES = (
+    "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('svcpay') AUTHADD(CONNECT,INQ)\n"
+    "SET AUTHREC PROFILE(ORDERS) OBJTYPE(QUEUE) PRINCIPAL('svcpay') AUTHADD(INQ)\n"
+)
+
+
+def test_a_user_who_lacks_put_is_named_with_what_it_has_and_the_command_grants_it(
+    world: World,
+) -> None:
+    world.mqsc(AUTHORITIES)
+    refused = Subject(2035, ("ORDERS", ""), users=("svcpay",))
+
+    found = look(world, refused)
+
+    assert found.outlook is Outlook.REFUSED
+    assert found.findings[0].text == "svcpay lacks +put on ORDERS (has +inq)"
+    assert found.findings[0].commands == (
+        "* Lets user svcpay put to ORDERS.",
+        "SET AUTHREC PROFILE('ORDERS') OBJTYPE(QUEUE) PRINCIPAL('svcpay') AUTHADD(PUT)",
+    )
+    world.mqsc(found.findings[0].commands[1])
+    mended = look(world, refused)
+    assert mended.outlook is Outlook.CLEARED
+    assert list(changes(found.facts, mended.facts)) == [
+        "authority of svcpay on queue ORDERS: AUTHLIST +inq → +put +inq"
+    ]
+
+
+def test_a_user_of_messages_for_another_queue_manager_needs_its_transmission_queue(
+    world: World,
+) -> None:
+    world.mqsc("DEFINE QLOCAL(QM7) USAGE(XMITQ)\n" + AUTHORITIES)
+
+    found = look(world, Subject(2035, ("ANY", "QM7"), users=("svcpay", "ann")))
+
+    assert [one.text for one in found.findings[:2]] == [
+        "svcpay lacks +put on QM7 (has no authority)",
+        "ann lacks +put on QM7 (has no authority)",
+    ]
+
+
+def test_an_altered_queue_says_since_when_puts_are_inhibited(world: World) -> None:
+    world.mqsc("ALTER QLOCAL(ORDERS) PUT(DISABLED)")
+
+    text = look(world, Subject(2051, ("ORDERS", ""))).findings[0].text
+
+    assert re.fullmatch(r"ORDERS has PUT\(DISABLED\), altered \d{4}-\d\d-\d\d \d\d:\d\d", text)

@@ -24,7 +24,7 @@ from embedded_mq.engine.objects.attributes import (
 from embedded_mq.engine.objects.queue_objects import KIND_OF, matches_name
 from embedded_mq.mqsc.queues import queue_type
 from embedded_mq.mqsc.syntax import Command, ProblemError, split_parameters
-from embedded_mq.storage.catalogue import DEFINITION_TYPE, Definition
+from embedded_mq.storage.catalogue import ALTERED, DEFINITION_TYPE, Definition
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "LT": operator.lt,
@@ -105,16 +105,20 @@ def _condition(command: Command, text: str | None) -> Condition:
 
 
 _OF_LOCAL_QUEUES = ("CURDEPTH", "IPPROCS", "OPPROCS", "DEFTYPE")
+_OF_ALL_QUEUES = ("ALTDATE", "ALTTIME")
 
 
 def _keywords(command: Command) -> set[str]:
     types = QUEUE_ATTRIBUTES if command.kind == "QUEUE" else [queue_type(command)]
-    return {word for number in types for word in QUEUE_ATTRIBUTES[number]} | {*_OF_LOCAL_QUEUES}
+    known = {word for number in types for word in QUEUE_ATTRIBUTES[number]}
+    return known | {*_OF_LOCAL_QUEUES, *_OF_ALL_QUEUES}
 
 
 def _values(connection: Connection, queue: Definition) -> dict[str, Value]:
     known = QUEUE_ATTRIBUTES[queue.type]
     values = {keyword: queue.attributes[keyword] for keyword in known}
+    altered = (str(queue.attributes.get(one, "")) for one in ALTERED)
+    values |= zip(_OF_ALL_QUEUES, altered, strict=True)
     if queue.type == mq.MQQT_LOCAL:
         inputs, outputs = definitions.count_open_handles(connection.store, queue.queue_id)
         depth = connection.store.depth(queue.queue_id) or 0

@@ -19,6 +19,8 @@ RUNNING, QUIESCING, ENDED = "RUNNING", "QUIESCING", "ENDED"
 
 DEFINITION_TYPE, CREATED_BY = ".DEFTYPE", ".CREATOR"
 """Attributes of dynamic queues without MQSC keywords: MQQDT, creating connection and handle."""
+ALTERED = (".ALTDATE", ".ALTTIME")
+"""When a queue was defined or altered; nothing sets it otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

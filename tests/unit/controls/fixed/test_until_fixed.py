@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +31,10 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield world
 
 
+def without_alteration(text: str) -> str:
+    return re.sub(", altered [-0-9]+ [0-9:]+", "", text)
+
+
 def put(world: World, queue: str, number: int = 3) -> None:
     for one in range(number):
         world.dead_letter(b"%d" % one, dest_q=queue)
@@ -45,7 +50,8 @@ def test_no_message_is_tried_while_its_destination_refuses_it(world: World) -> N
     assert first.next_pass_at == NOON + timedelta(minutes=1)
     assert (second.attempts, second.pending) == (0, 3)
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 3}
-    assert {one.why.words for one in world.ledger.outcomes.of_run("run-1").values()} == {
+    words = [one.why.words for one in world.ledger.outcomes.of_run("run-1").values()]
+    assert set(map(without_alteration, words)) == {
         "it waits until its destination takes it: CLOSED has PUT(DISABLED)"
     }
     assert world.ledger.attempts.of_run("run-1") == []
@@ -64,6 +70,7 @@ def test_after_the_fix_one_message_goes_first_and_then_the_others(world: World) 
     assert (one.attempts, one.awaited, others.attempts, others.pending) == (1, (), 2, 0)
     assert settle(execution) == {Outcome.DELIVERED: 3}
     said = dict(control_lines(summarize_run("run-1", world.ledger, world.lake_root)))["Diagnosis"]
+    said = list(map(without_alteration, said))
     assert said == [
         (
             "puts to CLOSED @ QM1, 2026-11-21 12:00:00 UTC: a put would be refused now: CLOSED has"

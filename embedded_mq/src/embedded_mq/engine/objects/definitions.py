@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 
 from embedded_mq.engine.objects import authority
 from embedded_mq.engine.objects.attributes import Value
-from embedded_mq.storage.catalogue import DEFINITION_TYPE, Definition
+from embedded_mq.storage.catalogue import ALTERED, DEFINITION_TYPE, Definition
 from embedded_mq.storage.schema import LOCKED
 from embedded_mq.storage.store import Store
 
@@ -16,7 +17,7 @@ def add(store: Store, name: str, queue_type: int, attributes: Mapping[str, Value
     """Define a queue and return its id."""
     row = store.execute(
         "INSERT INTO queue(name, type, attributes) VALUES(?, ?, ?)",
-        (name, queue_type, json.dumps(attributes)),
+        (name, queue_type, json.dumps({**attributes, **_altered()})),
     )
     store.definitions_changed()
     return int(row.lastrowid or 0)
@@ -26,9 +27,15 @@ def change(store: Store, queue: Definition, attributes: Mapping[str, Value]) -> 
     """Replace all attributes of a queue."""
     store.execute(
         "UPDATE queue SET attributes = ? WHERE queue_id = ?",
-        (json.dumps(attributes), queue.queue_id),
+        (json.dumps({**attributes, **_altered()}), queue.queue_id),
     )
     store.definitions_changed()
+
+
+def _altered() -> dict[str, str]:
+    """Return the date and the time of an alteration, in the form of DISPLAY QUEUE."""
+    at = time.gmtime(time.time())
+    return dict(zip(ALTERED, time.strftime("%Y-%m-%d %H.%M.%S", at).split(), strict=True))
 
 
 def remove(store: Store, queue_id: int) -> None:

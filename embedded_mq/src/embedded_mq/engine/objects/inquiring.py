@@ -19,7 +19,7 @@ from embedded_mq.engine.objects.attributes import (
     Attribute,
     Value,
 )
-from embedded_mq.storage.catalogue import DEFINITION_TYPE, Catalogue, Definition
+from embedded_mq.storage.catalogue import ALTERED, DEFINITION_TYPE, Catalogue, Definition
 
 NAME_LENGTH = 48
 SETTABLE = {
@@ -87,6 +87,8 @@ QUEUE_SELECTORS: dict[int, int] = {
     mq.MQCA_Q_NAME: NAME_LENGTH,
     mq.MQIA_Q_TYPE: 0,
     mq.MQIA_DEFINITION_TYPE: 0,
+    mq.MQCA_ALTERATION_DATE: 12,
+    mq.MQCA_ALTERATION_TIME: 8,
     mq.MQIA_CURRENT_Q_DEPTH: 0,
     mq.MQIA_OPEN_INPUT_COUNT: 0,
     mq.MQIA_OPEN_OUTPUT_COUNT: 0,
@@ -110,6 +112,9 @@ def queue_values(
     values: dict[int, Value] = {mq.MQCA_Q_NAME: queue.name, mq.MQIA_Q_TYPE: queue.type}
     for keyword, attribute in QUEUE_ATTRIBUTES[queue.type].items():
         values[attribute.selector] = queue.attributes[keyword]
+    selectors_of = (mq.MQCA_ALTERATION_DATE, mq.MQCA_ALTERATION_TIME)
+    for selector, keyword in zip(selectors_of, ALTERED, strict=True):
+        values[selector] = str(queue.attributes.get(keyword, ""))
     if queue.type == mq.MQQT_LOCAL:
         values[mq.MQIA_DEFINITION_TYPE] = queue.number(DEFINITION_TYPE) or mq.MQQDT_PREDEFINED
         if mq.MQIA_CURRENT_Q_DEPTH in selectors:
