@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -29,6 +30,12 @@ def pytest_configure() -> None:
     has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
     if has_room and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at modules and thousands of tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

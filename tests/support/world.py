@@ -97,6 +97,28 @@ def _queue_manager(definitions: str, checks_headers: bool) -> Path:
     return embedded_mq.create_defined("QM1", definitions, Path(directory), attributes=own)[0]
 
 
+class _Statements(dict[tuple[Any, ...], Any]):
+    """SQLAlchemy's compiled statements for the ledgers of all worlds in this process.
+
+    An engine has a cache of its own, and each world has an engine: to compile the same statements
+    again would be half of the time of a test. The key's first part, the engine's dialect, makes way
+    for what statements depend on.
+    """
+
+    def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
+        return super().get(self._common(key), default)
+
+    def __setitem__(self, key: tuple[Any, ...], compiled: Any) -> None:
+        super().__setitem__(self._common(key), compiled)
+
+    def _common(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        dialect, *statement = key
+        return (type(dialect), dialect.server_version_info, *statement)
+
+
+_STATEMENTS = _Statements()
+
+
 class _Listener(logging.Handler):
     """Appends the messages of a log to a list."""
 
@@ -132,6 +154,7 @@ class World:
             self.ledger_url = f"sqlite:///{file}"
             create_ledger(file)
         self.ledger: Ledger = open_ledger(self.ledger_url)
+        self.ledger.engine.update_execution_options(compiled_cache=_STATEMENTS)
         require_write_locks(self.ledger.engine)
         self.log = logging.getLogger("mqdlq.test")
 
