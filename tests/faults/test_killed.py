@@ -1,6 +1,7 @@
 """SIGKILL at a step chosen by chance: no message lost or doubled, and the ledger catches up.
 
-`make soak` kills 2,000; MQDLQ_KILLS says how many here, MQDLQ_SEED which. Scenarios are drawn.
+`make soak` kills thousands, over one connection and four with each database. MQDLQ_KILLS says how
+many here, MQDLQ_SEED which. Scenarios are drawn.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MANY = "12"  # units of 1, 2, 4 and 5; the long form has 50 messages in a round
 
 @pytest.mark.parametrize(
     ("database", "kills", "connections"),
-    [("sqlite", 16, "1"), ("sqlite", 16, "4"), ("postgresql", 6, "1"), ("postgresql", 6, "4")],
+    [("sqlite", 6, "4"), ("postgresql", 3, "1")],
 )
 def test_a_killed_execution_loses_and_doubles_no_message(
     database: str, kills: int, connections: str
@@ -51,6 +52,7 @@ def test_a_killed_execution_loses_and_doubles_no_message(
         capture_output=True,
         text=True,
         check=False,
+        timeout=400,
     )
 
     assert done.returncode == 0, f"killed.py {kills} {seed} {database} {MANY}\n{done.stderr}"

@@ -54,6 +54,11 @@ PARTS = (
         ("-m", "tests.faults.killed", "100", "4", "postgresql", "20", "controls"),
     ),
     Part(
+        "100 kills over four connections, ledger in PostgreSQL",
+        ("-m", "tests.faults.killed", "100", "6", "postgresql", "50", "all"),
+        {"MQDLQ_CONNECTIONS": "4"},
+    ),
+    Part(
         "every reason code at every call, under both clients",
         (*PYTEST, "tests/faults/test_reasons.py"),
         {"MQDLQ_ALL_REASONS": "1"},
