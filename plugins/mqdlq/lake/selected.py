@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ from mqdlq.lake.snapshots import Snapshot, settled_rows, snapshot_batches
 
 # Find the messages of a snapshot that meet a condition.
 
+_ROWS: Final = 65_536
+
 
 def rows_that_meet(directory: str, mask: Mask, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
     """Yield these columns of the messages of a snapshot that meet a condition, in batches.
@@ -23,7 +26,7 @@ def rows_that_meet(directory: str, mask: Mask, columns: Iterable[str]) -> Iterat
     as `browse_seq`. Raises `LakeError`.
     """
     read = sorted({"message_key", *mask.columns, *columns})
-    for batch in snapshot_batches(directory, read):
+    for batch in read_batches(Snapshot.at(directory).headers, read, rows=_ROWS):
         yield batch.filter(mask.rows(batch))
     settled: dict[str, list[npt.NDArray[np.bytes_]]] = {}
     for batch in settled_rows(directory, ["message_key", "snapshot_id"]):

@@ -352,6 +352,7 @@ def _found(selection: Selection, sources: Sources) -> list[FoundMessage]:
 
 
 _GONE: Final = "it is not on the queue any more"
+_EXPIRED: Final = "it has expired"
 _NO_DLH: Final = "it has no valid MQDLH, which names its destination: forward, discard or leave it"
 
 
@@ -466,7 +467,7 @@ def _alike(selection: Selection, asked: AskedAction, sources: Sources) -> list[C
     found: dict[Candidate, Candidate] = {}
     for batch in rows_that_meet(taken.location, mask, columns):
         for group in _groups(batch, obstacles, columns, now):
-            one = _stand_in(group, taken)
+            one = _stand_in(group, taken, obstacles.words[group["obstacle"]])
             if asked.repair is not None and not one.obstacle:
                 read = {**group, "header_chain": group["header_chain"].split()}
                 cls = MessageClass(group["class"])
@@ -501,7 +502,10 @@ def _groups(
         by["header_chain"] = pc.fill_null(pc.binary_join(by["header_chain"], " "), "")
     summed = {"since": since, "expires": expires, "key": batch.column("message_key")}
     summed["length"] = batch.column("total_length")
-    rows = pa.table(by | summed).sort_by("since")
+    rows = pa.table(by | summed)
+    known = pc.fill_null(since, pa.scalar(now, since.type)).to_numpy()
+    if (known[1:] < known[:-1]).any():
+        rows = rows.take(np.argsort(known, kind="stable"))
     aggregates = [([], "count_all"), ("length", "sum"), ("since", "min"), ("expires", "min")]
     found = rows.group_by([*by], use_threads=False).aggregate([*aggregates, ("key", "first")])
     groups: list[dict[str, Any]] = found.to_pylist()
@@ -513,7 +517,7 @@ _SUMMED: Final = frozenset(
 )
 
 
-def _stand_in(group: Mapping[str, Any], taken: KnownSnapshot) -> Candidate:
+def _stand_in(group: Mapping[str, Any], taken: KnownSnapshot, obstacle: str) -> Candidate:
     cause = cause_of_row(group)
     target = (cause.dest_q_name or "", cause.dest_q_mgr_name)
     return Candidate(
@@ -527,7 +531,7 @@ def _stand_in(group: Mapping[str, Any], taken: KnownSnapshot) -> Candidate:
         size=group["length_sum"] or 0,
         persistence=_PERSISTENCE.get(group["persistence"], "not known"),
         expires_at=group["expires_min"] if group["soon"] else None,
-        obstacle=group["obstacle"],
+        obstacle=obstacle,
         target=target,
         age=group["age"],
         since=group["since_min"],
@@ -556,24 +560,28 @@ class _Obstacles:
         covers = "legal hold {} covers it: release the hold first"
         self._later = _sets(later)
         self._claims = [(covers.format(number), keys) for number, keys in holds] + _sets(leases)
+        told = [words for words, _ in (*self._claims, *self._later)]
+        self.words = [*dict.fromkeys(["", _NO_DLH, _EXPIRED, *told, *self._own])]
+        """Why messages are left out, each reason once; the first is that of the others."""
 
     def of(self, rows: pa.RecordBatch) -> pa.Array:
-        """Return why each row is left out, the plainest reason, "" for none."""
-        why = np.full(len(rows), "", object)
+        """Return why each row is left out as a number of `words`, the plainest reason."""
+        why = np.zeros(len(rows), np.int32)
+        number_of = {words: number for number, words in enumerate(self.words)}
         for words, keys in self._claims:
-            why[are_held(keys, rows)] = words
+            why[are_held(keys, rows)] = number_of[words]
         if self._asked.verb.action is Action.RETRY:
             cls = rows.column("class").to_numpy(zero_copy_only=False)
-            why[cls != MessageClass.DEAD_LETTER] = _NO_DLH
+            why[cls != MessageClass.DEAD_LETTER] = number_of[_NO_DLH]
         at = rows.column("expires_at")
         expired = pc.fill_null(pc.less_equal(at, pa.scalar(self._now, at.type)), False)
-        why[expired.to_numpy(zero_copy_only=False)] = "it has expired"
+        why[expired.to_numpy(zero_copy_only=False)] = number_of[_EXPIRED]
         for words, keys in self._later:
-            why[are_held(keys, rows)] = words
+            why[are_held(keys, rows)] = number_of[words]
         numbers = self._number_of(rows.column("browse_seq").to_numpy())
         for number, words in enumerate(self._own):
-            why[numbers == number] = words
-        return pa.array(why, pa.string())
+            why[numbers == number] = number_of[words]
+        return pa.array(why)
 
 
 def _sets(keys: Mapping[str, Sequence[bytes]]) -> list[tuple[str, KeySet | None]]:
