@@ -780,12 +780,12 @@ def build_preview(
         and (asked.verb.action is Action.RETRY or (asked.verb.puts and not asked.header)),
         second_person=needs_second,
         guards=guards,
-        pace=_describe_pace(handler, ready) if handler and asked.verb.moves else "",
+        pace=_describe_pace(handler, ready, asked) if handler and asked.verb.moves else "",
         watch=((handler and (handler.ramp or handler.breaker)) or Ramp()).watch,
     )
 
 
-def _describe_pace(handler: Handler, ready: Sequence[Candidate]) -> str:
+def _describe_pace(handler: Handler, ready: Sequence[Candidate], asked: AskedAction) -> str:
     """Return how long a run moves the messages at least, by the handler's ramp and rates."""
     causes, targets = Counter[tuple[str, str]](), dict[tuple[str, str], list[int]]()
     messages, size = sum(one.number for one in ready), sum(one.size for one in ready)
@@ -795,6 +795,8 @@ def _describe_pace(handler: Handler, ready: Sequence[Candidate]) -> str:
         of_target[0] += one.number
         of_target[1] += one.size
     ramp, limits = handler.ramp, handler.limits
+    if asked.verb is Verb.RETRY_WHEN_FIXED:
+        ramp = ramp or Ramp()
     longest = max(causes.values(), default=0)
     waits = sum(longest > before for before in accumulate(ramp.steps)) if ramp else 0
     own = ready[0].queue_manager if ready else ""

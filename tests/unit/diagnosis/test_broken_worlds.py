@@ -16,6 +16,7 @@ from mqdlq.diagnosis.diagnosing import diagnose
 from mqdlq.diagnosis.obstacles import Subject
 from mqdlq.diagnosis.records import Diagnosis, Outlook
 from mqdlq.errors import QueueManagerError
+from tests.support.unchanged import nothing_changes
 from tests.support.world import World
 
 REST = "DEFINE QLOCAL(ORDERS.INPUT)\nDEFINE QLOCAL(TO.QM7) USAGE(XMITQ)\n"
@@ -30,7 +31,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def look(world: World, subject: Subject) -> Diagnosis:
-    with world.connect() as queue_manager:
+    with nothing_changes(world), world.connect() as queue_manager:
         return diagnose(queue_manager, subject, world.clock)
 
 

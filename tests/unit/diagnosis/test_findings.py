@@ -15,6 +15,7 @@ from mqdlq.diagnosis.evidence import begins_like
 from mqdlq.diagnosis.looking import LONGEST_S, Look, NotToldError
 from mqdlq.diagnosis.obstacles import Sample, Subject, mqsc
 from mqdlq.diagnosis.records import Diagnosis, Outlook, changes
+from tests.support.unchanged import nothing_changes
 from tests.support.world import NOON, World
 
 
@@ -27,7 +28,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def look(world: World, subject: Subject) -> Diagnosis:
-    with world.connect() as queue_manager:
+    with nothing_changes(world), world.connect() as queue_manager:
         return diagnose(queue_manager, subject, world.clock)
 
 

@@ -8,10 +8,12 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
 from mqdlq.constants import MQRC, reason_text
+from mqdlq.diagnosis.looking import Look, NotToldError
 from mqdlq.errors import AnotherExecutorError, CertificationError, QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage, browse_with_properties
 from mqdlq.mqi.connect import QueueManager
@@ -962,6 +964,27 @@ def stream_queues_can_be_inquired(bench: Bench) -> None:
     selectors = map(bench.number, ("MQCA_STREAM_QUEUE_NAME", "MQIA_STREAM_QUEUE_QOS"))
     found = bench.queue_manager.inquire_attributes(name, *selectors)
     expect("attributes", 2, len(found))
+
+
+@behaviour("a diagnosis cannot tell, or names the wrong obstacle; a run does not need it")
+def inquiries_have_the_form_that_a_diagnosis_reads(bench: Bench) -> None:
+    """An inquiry by PCF says PUT, depths and MAXMSGL of a queue, and that there is none."""
+    # IBM MQ docs, "Inquire Queue (Response)", "Inquire Queue Names", "Inquire Queue Status".
+    look = Look(bench.queue_manager, lambda: datetime.min.replace(tzinfo=UTC))
+    try:
+        found = look.queue(NO_PUT.name(bench.prefix)) or {}
+        expect("PUT, QTYPE", "DISABLED QLOCAL", f"{found.get('PUT')} {found.get('QTYPE')}")
+        full = look.queue(FULL.name(bench.prefix)) or {}
+        expect("MAXDEPTH", "1", full.get("MAXDEPTH", ""))
+        short = look.queue(SHORT.name(bench.prefix)) or {}
+        expect("MAXMSGL", "100", short.get("MAXMSGL", ""))
+        missing = look.queue(MISSING.name(bench.prefix))
+        expect("a queue that is not there", "none", "none" if missing is None else "one")
+        is_listed = NO_PUT.name(bench.prefix) in look.queues()
+        expect("a queue among all names", "listed", "listed" if is_listed else "missing")
+        look.status(FULL.name(bench.prefix))
+    except NotToldError as error:
+        raise NotTriedError(str(error)) from None
 
 
 # Reason codes of calls that fail, from which the handler decides what to do.

@@ -285,3 +285,20 @@ def test_a_preview_names_the_guards_that_will_ask(airflow: AirflowApp) -> None:
         "<dt>Guards</dt><dd>The run waits until a person approves its plan:"
         " 4 messages may be discarded.</dd>"
     ) in text
+
+
+def test_a_retry_when_it_is_fixed_starts_a_run_that_waits_for_it(
+    airflow: AirflowApp, own_world: World
+) -> None:
+    known = set(dag_runs())
+    asked = {"action": "retry_when_fixed", "reason": "2051", "application": "payments-in"}
+    page = preview(airflow, **asked).text
+    assert "Retry when fixed: 2 messages" in page
+    assert "none is tried while its destination refuses it" in page
+
+    assert send(airflow, fields_of(page)).status_code == 303
+
+    (started,) = set(dag_runs()) - known
+    conf = dag_runs()[started][1]
+    assert (conf["action"], conf["until_fixed"]) == ("ACTION(RETRY) RETRY(1)", True)
+    assert own_world.depths("DLQ") != (0,)
