@@ -64,6 +64,11 @@ PARTS = (
         {"MQDLQ_ALL_REASONS": "1"},
     ),
     Part(
+        "every contract test with the client's own C extension",
+        (*PYTEST, "tests/contract/objects/test_c_extension.py"),
+        {"MQDLQ_ALL_CONTRACTS": "1"},
+    ),
+    Part(
         "both tasks killed at every call, under both clients",
         (*PYTEST, "tests/unit/stages/units/test_interruptions.py"),
         {"MQDLQ_ALL_REASONS": "1"},

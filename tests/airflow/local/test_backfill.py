@@ -67,7 +67,12 @@ def settings(home: Path) -> dict[str, str]:
 
 def call(home: Path, *words: str, **more: str) -> tuple[int, str]:
     done = subprocess.run(
-        [MQDLQ, *words], env=settings(home) | more, capture_output=True, text=True, check=False
+        [MQDLQ, *words],
+        env=settings(home) | more,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     return done.returncode, done.stderr
 
@@ -77,6 +82,7 @@ def backfill(home: Path, *options: str, **more: str) -> tuple[int, str]:
     return call(home, "backfill", "night", "--from", yesterday, "--to", today, *options, **more)
 
 
+@pytest.mark.long
 def test_an_airflow_that_would_begin_no_run_is_refused_with_what_is_missing(home: Path) -> None:
     """One test: each step removes one obstacle."""
     metadata = f"sqlite:///{home}/airflow/airflow.db"
@@ -147,6 +153,7 @@ def test_airflow_creates_a_backfill_in_sqlite_while_another_process_writes(
             capture_output=True,
             text=True,
             check=False,
+            timeout=300,
         )
     finally:
         is_done.set()

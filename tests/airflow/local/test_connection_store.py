@@ -37,6 +37,7 @@ def call(
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
 
 

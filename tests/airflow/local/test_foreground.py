@@ -110,8 +110,20 @@ def test_a_lost_connection_fails_one_attempt_of_the_task_and_the_run_succeeds(
     assert f", by {account()} from the command line" in " ".join(done.stdout.split())
 
 
-def test_a_run_over_an_empty_queue_runs_only_the_report_and_succeeds(place: Place) -> None:
-    done = place.run("WAIT(NO)\nACTION(IGNORE)\n")
+@pytest.fixture(scope="module", name="empty")
+def _empty(
+    place: Place, tmp_path_factory: pytest.TempPathFactory
+) -> subprocess.CompletedProcess[str]:
+    """Run once over an empty queue, while something writes in another encoding."""
+    directory = tmp_path_factory.mktemp("strange")
+    (directory / "sitecustomize.py").write_text(STRANGE_OUTPUT)
+    return place.run("WAIT(NO)\nACTION(IGNORE)\n", PYTHONPATH=str(directory))
+
+
+def test_a_run_over_an_empty_queue_runs_only_the_report_and_succeeds(
+    place: Place, empty: subprocess.CompletedProcess[str]
+) -> None:
+    done = empty
 
     assert done.returncode == 0, done.stdout
     assert "no messages on DLQ of QM1: nothing to do, the other tasks are skipped" in done.stdout
@@ -130,6 +142,7 @@ if "mqdlq.local.dags_test" in sys.orig_argv:
 """
 
 
+@pytest.mark.long
 def test_a_run_with_wait_is_followed_until_nothing_arrives(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,17 +179,16 @@ def test_a_run_with_wait_is_followed_until_nothing_arrives(
     assert "no messages on LATER.DLQ of QM1: nothing to do" in said.rpartition(goes_on)[2]
 
 
-def test_output_in_another_encoding_does_not_end_a_run(place: Place, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(STRANGE_OUTPUT)
-
-    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", PYTHONPATH=str(tmp_path))
-
-    assert done.returncode == 0, done.stderr
-    log = Path(done.stdout.rpartition("Log: ")[2].strip()).read_text()
+def test_output_in_another_encoding_does_not_end_a_run(
+    empty: subprocess.CompletedProcess[str],
+) -> None:
+    assert empty.returncode == 0, empty.stderr
+    log = Path(empty.stdout.rpartition("Log: ")[2].strip()).read_text()
     assert "pas trouv\\xe9\n" in log
     assert "a file \\udce9\n" in log
 
 
+@pytest.mark.long
 def test_a_foreground_run_fails_at_once_if_the_queue_manager_is_not_available(place: Place) -> None:
     done = place.run("WAIT(NO)\nACTION(RETRY)\n", MQDLQ_FAULTS="MQCONNX:1+:2059:before")
 
@@ -332,6 +344,7 @@ def test_a_restoration_of_an_unknown_run_is_refused_before_a_run_is_created(plac
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
 
     assert (done.returncode, done.stdout) == (2, "")
