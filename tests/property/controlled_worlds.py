@@ -93,6 +93,10 @@ DESTINATIONS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     max_size=2,
     unique_by=lambda item: item["queue"],
 )
+RAMPS: list[dict[str, Any]] = [
+    {"steps": [1, 2], "watch": 60, "forget_after": 3600},
+    {"steps": [2], "watch": 120, "consumed": True, "forget_after": 3600},
+]
 CONTROLS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
     optional={
@@ -107,17 +111,13 @@ CONTROLS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
                 {"key": "MQMD.CorrelId", "groups": "all_or_nothing"},
             ]
         ),
-        "ramp": st.sampled_from(
-            [
-                {"steps": [1, 2], "watch": 60, "forget_after": 3600},
-                {"steps": [2], "watch": 120, "consumed": True, "forget_after": 3600},
-            ]
-        ),
+        "ramp": st.sampled_from(RAMPS),
         "breaker": st.builds(
             lambda returns, failures: {"returns": returns, "failures": failures, "pause": 300},
             st.integers(1, 2),
             st.integers(1, 3),
         ),
+        "hold_until_fixed": st.just({"look_every": 90}),
         "limits": st.fixed_dictionaries(
             {},
             optional={
@@ -127,7 +127,7 @@ CONTROLS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
             },
         ),
     },
-)
+).map(lambda keys: {"ramp": RAMPS[0]} | keys if "hold_until_fixed" in keys else keys)
 
 
 def limit_of(controls: dict[str, Any]) -> int | None:
