@@ -5,9 +5,10 @@ the library's own Python code. Several processes may use one queue manager at th
 
 It refuses options and calls that it does not emulate, with IBM MQ's reason code and a line in the
 log `embedded_mq`. Some functions of a queue manager are missing without an error: it puts no
-trigger messages and no events, starts no channels, converts no data, and stores or ignores some
-attributes. docs/reference/mqi-coverage.md lists all of this, and the facts that nobody has verified
-with a real queue manager. Queue managers with other names are reached through IBM's client library.
+trigger messages and few events, moves no message over a channel, converts no data, and stores or
+ignores some attributes. docs/reference/mqi-coverage.md lists all of this, and the facts that nobody
+has verified with a real queue manager. Queue managers with other names are reached through IBM's
+client library.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ VERB = re.compile(r"\bMQ[A-Z0-9]{2,5}\b(?!_)")
 REASON_BY_NUMBER = re.compile(r"\(RC(\d{4})\)")
 KEYWORD = re.compile(r"\b(?:NO)?([A-Z]{3,8})\b(?=\(| |$)")
 REASONS = {number: name for name, number in MQRC.items()}
-COMMAND = re.compile(r"\b([A-Z]{2,7}) (Q[A-Z]+|AUTHREC|FAULT)\b")
+COMMAND = re.compile(r"\b([A-Z]{2,7}) (Q[A-Z]+|AUTHREC|FAULT|CHANNEL|CHSTATUS)\b")
 NO_OPTION = re.compile(
     r"_(VERSION_\d+|CURRENT_\w+|LENGTH_\d+|STRUC_ID\w*|\w*MASK\w*|NONE|DEFAULT_VALUES)$"
 )
@@ -204,6 +204,16 @@ def families(cmqc: ModuleType) -> Iterator[Family]:
         "Attributes of the queue manager (MQSC)",
         attributes.QUEUE_MANAGER_ATTRIBUTES,
         attributes.IGNORED_QUEUE_MANAGER_KEYWORDS,
+    )
+    of_channels: dict[str, attributes.Attribute] = {}
+    for kind in attributes.CHANNEL_ATTRIBUTES.values():
+        of_channels |= kind
+    yield Family(
+        "Attributes of channels (MQSC)",
+        ["CHLTYPE", *(word for word, each in of_channels.items() if not each.has_no_effect)],
+        kept=sorted(word for word, each in of_channels.items() if each.has_no_effect),
+        ignored=sorted(attributes.IGNORED_CHANNEL_KEYWORDS),
+        note=mqi_coverage_notes.CHANNELS,
     )
     returned = reason_codes()
     yield Family(

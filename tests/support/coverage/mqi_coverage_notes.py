@@ -29,3 +29,10 @@ contract test for a real queue manager relies on them:
 
 A user who may put a message needs no further authority for its reports. `mqdlq qm load` generates
 no reports."""
+
+CHANNELS = """\
+CHLTYPE is SDR, RCVR or SVRCONN. No channel moves messages, and no client connects through one. A
+started sender channel is RUNNING while a queue manager with the name of its transmission queue, or
+of a remote definition that names this queue as XMITQ, is running in the same directory. Otherwise
+it is RETRYING, and its retries are not counted. An inquiry of a channel needs dsp on it, which
+OBJTYPE(CHANNEL) of SET AUTHREC grants. Any other keyword is an error."""

@@ -36,13 +36,24 @@ def test_connections_of_a_process_share_instances_of_their_channel(
 
 
 def test_a_channel_that_cannot_be_inquired_is_left_to_the_person(world: World) -> None:
-    """The embedded queue manager has no channels, and refuses the command."""
     with world.connect() as queue_manager:
         is_enough, words = check_channel(queue_manager, CHANNEL, 5)
 
     assert is_enough
     assert words == (
         "what channel DLQ.SVRCONN allows is not known (MQCMD_INQUIRE_CHANNEL of the command server"
-        " failed: reason 3007): compare the 5 connections with DISPLAY CHANNEL(DLQ.SVRCONN) MAXINST"
+        " failed: reason 4032): compare the 5 connections with DISPLAY CHANNEL(DLQ.SVRCONN) MAXINST"
         " MAXINSTC SHARECNV"
+    )
+
+
+def test_the_limits_of_a_channel_are_those_of_its_definition(world: World) -> None:
+    world.mqsc(f"DEFINE CHANNEL({CHANNEL}) CHLTYPE(SVRCONN) MAXINST(9) MAXINSTC(1) SHARECNV(4)")
+    with world.connect() as queue_manager:
+        is_enough, words = check_channel(queue_manager, CHANNEL, 5)
+
+    assert not is_enough
+    assert words == (
+        "channel DLQ.SVRCONN has MAXINST(9) MAXINSTC(1) SHARECNV(4); 5 connections need 2 of it:"
+        " raise its limit, or lower connections"
     )

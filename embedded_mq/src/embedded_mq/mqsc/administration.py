@@ -12,6 +12,7 @@ from embedded_mq.engine.objects.attributes import Value
 from embedded_mq.engine.objects.queue_objects import CommandRefusedError
 from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 from embedded_mq.mqsc import authority as mqsc_authority
+from embedded_mq.mqsc import channels as mqsc_channels
 from embedded_mq.mqsc import display as mqsc_display
 from embedded_mq.mqsc import faults as mqsc_faults
 from embedded_mq.mqsc import queues as mqsc_queues
@@ -31,6 +32,13 @@ OTHER_COMMANDS: Mapping[tuple[str, str], Handler] = {
     ("SET", "AUTHREC"): mqsc_authority.set_record,
     ("DELETE", "AUTHREC"): mqsc_authority.delete_record,
     ("DISPLAY", "AUTHREC"): mqsc_authority.display,
+    ("DEFINE", "CHANNEL"): mqsc_channels.define,
+    ("ALTER", "CHANNEL"): mqsc_channels.alter,
+    ("DELETE", "CHANNEL"): mqsc_channels.delete,
+    ("DISPLAY", "CHANNEL"): mqsc_channels.display,
+    ("DISPLAY", "CHSTATUS"): mqsc_channels.display_status,
+    ("START", "CHANNEL"): mqsc_channels.start,
+    ("STOP", "CHANNEL"): mqsc_channels.stop,
     ("SET", "FAULT"): mqsc_faults.set_fault,
     ("CLEAR", "FAULT"): mqsc_faults.clear,
     ("DISPLAY", "FAULT"): mqsc_faults.display,

@@ -9,7 +9,6 @@ from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.objects.authority import (
     AUTHORITIES,
     GROUPS,
-    QUEUE,
     QUEUE_MANAGER,
     granted_authorities,
 )
@@ -99,8 +98,8 @@ def _subject(connection: Connection, command: Command, *others: str) -> Subject:
     if object_type not in AUTHORITIES or not principal or not PROFILE.fullmatch(profile or ""):
         raise ProblemError(
             command.line,
-            f"{command.verb} AUTHREC needs PROFILE, OBJTYPE(QUEUE) or OBJTYPE(QMGR), and"
-            f" PRINCIPAL, as in {EXAMPLE}",
+            f"{command.verb} AUTHREC needs PROFILE, OBJTYPE(QUEUE), OBJTYPE(QMGR) or"
+            f" OBJTYPE(CHANNEL), and PRINCIPAL, as in {EXAMPLE}",
         )
     return Subject(
         object_type, profile or "", principal, {key: value or "" for key, value in found.items()}
@@ -138,8 +137,7 @@ def _authorities(command: Command, subject: Subject, keyword: str) -> frozenset[
 
 def _line(record: AuthorityRecord) -> str:
     words = " ".join(sorted(record.granted)) or "NONE"
-    kind = QUEUE_MANAGER if record.object_type == QUEUE_MANAGER else QUEUE
     return (
-        f"AUTHREC PROFILE({record.profile}) OBJTYPE({kind}) PRINCIPAL({record.principal})"
-        f" AUTHLIST({words})"
+        f"AUTHREC PROFILE({record.profile}) OBJTYPE({record.object_type})"
+        f" PRINCIPAL({record.principal}) AUTHLIST({words})"
     )

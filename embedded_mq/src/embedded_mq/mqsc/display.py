@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +48,8 @@ def display(connection: Connection, command: Command) -> list[str]:
     catalogue = connection.store.catalogue()
     if command.kind == "QMGR":
         values = {key: value for key, value in catalogue.queue_manager.items() if key != "QMNAME"}
-        words = _words(values, QUEUE_MANAGER_ATTRIBUTES)
-        return [" ".join([f"QMNAME({catalogue.name})", *_shown(command, words)])]
+        words = words_of(values, QUEUE_MANAGER_ATTRIBUTES)
+        return [" ".join([f"QMNAME({catalogue.name})", *shown(command, words)])]
     if command.kind == "QMSTATUS":
         return [f"QMNAME({catalogue.name}) STATUS({catalogue.status})"]
     wanted = None if command.kind == "QUEUE" else queue_type(command)
@@ -66,11 +66,12 @@ def display(connection: Connection, command: Command) -> list[str]:
     lines = []
     for queue in queues:
         values = _values(connection, queue)
-        words = _words(values, QUEUE_ATTRIBUTES[queue.type])
+        words = words_of(values, QUEUE_ATTRIBUTES[queue.type])
         if condition is None or condition.holds(values, words):
-            shown = _shown(command.with_parameters(rest), words)
+            known = _keywords(command) if command.kind == "QUEUE" else ()
+            attributes = shown(command.with_parameters(rest), words, known)
             heading = [f"QUEUE({queue.name})", f"TYPE({KIND_OF[queue.type]})"]
-            lines.append(" ".join([*heading, *shown]))
+            lines.append(" ".join([*heading, *attributes]))
     return lines
 
 
@@ -127,21 +128,21 @@ def _values(connection: Connection, queue: Definition) -> dict[str, Value]:
     return values
 
 
-def _words(values: Mapping[str, Value], attributes: Mapping[str, Attribute]) -> dict[str, str]:
+def words_of(values: Mapping[str, Value], attributes: Mapping[str, Attribute]) -> dict[str, str]:
     return {
         keyword: attributes[keyword].format_value(value) if keyword in attributes else str(value)
         for keyword, value in values.items()
     }
 
 
-def _shown(command: Command, words: Mapping[str, str]) -> Iterator[str]:
+def shown(command: Command, words: Mapping[str, str], known: Collection[str] = ()) -> Iterator[str]:
     """Yield the requested attributes, by default all of them.
 
-    A queue shows only the attributes of its type.
+    An object shows only the attributes of its type, which are some of those `known`.
     """
     asked = {parameter.keyword for parameter in command.parameters} - {"ALL"}
-    unknown = asked - words.keys()
-    if unknown and (command.kind != "QUEUE" or unknown - _keywords(command)):
+    unknown = asked - words.keys() - set(known)
+    if unknown:
         raise ProblemError(command.line, _unknown(command, min(unknown)))
     for keyword, word in words.items():
         if not asked or keyword in asked:

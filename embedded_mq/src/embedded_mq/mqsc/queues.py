@@ -17,7 +17,12 @@ from embedded_mq.engine.objects.queue_objects import TYPES
 from embedded_mq.mqsc.syntax import Command, ProblemError, split_parameters
 from embedded_mq.mqsc.values import CheckedAttributes, check_attributes
 
-_ALSO = {"ALTER": ["QMGR"], "DISPLAY": ["QMGR", "QMSTATUS", "QUEUE", "AUTHREC"]}
+_ALSO = {
+    "DEFINE": ["CHANNEL"],
+    "ALTER": ["QMGR", "CHANNEL"],
+    "DELETE": ["CHANNEL"],
+    "DISPLAY": ["QMGR", "QMSTATUS", "QUEUE", "AUTHREC", "CHANNEL", "CHSTATUS"],
+}
 
 
 def queue_type(command: Command) -> int:
@@ -41,7 +46,7 @@ def define(connection: Connection, command: Command) -> list[str]:
     queue_objects.create(
         connection, kind, name, change.values, like=like, replace="REPLACE" in found
     )
-    return _done("defined", command, change)
+    return done("defined", command, change)
 
 
 def alter(connection: Connection, command: Command) -> list[str]:
@@ -52,7 +57,7 @@ def alter(connection: Connection, command: Command) -> list[str]:
     queue_objects.find_existing(connection, command.name, kind)
     change = _given(command)
     queue_objects.change(connection, kind, command.name, change.values)
-    return _done("altered", command, change)
+    return done("altered", command, change)
 
 
 def _alter_queue_manager(connection: Connection, command: Command) -> list[str]:
@@ -64,7 +69,7 @@ def _alter_queue_manager(connection: Connection, command: Command) -> list[str]:
             "INSERT OR REPLACE INTO queue_manager VALUES(?, ?)", (keyword, value)
         )
     connection.store.definitions_changed()
-    return _done("altered", command, change)
+    return done("altered", command, change)
 
 
 def delete(connection: Connection, command: Command) -> list[str]:
@@ -74,7 +79,7 @@ def delete(connection: Connection, command: Command) -> list[str]:
     if rest:
         raise ProblemError(command.line, "DELETE takes only PURGE or NOPURGE")
     queue_objects.delete(connection, queue, purge="PURGE" in found)
-    return _done("deleted", command, CheckedAttributes())
+    return done("deleted", command, CheckedAttributes())
 
 
 def clear(connection: Connection, command: Command) -> list[str]:
@@ -83,7 +88,7 @@ def clear(connection: Connection, command: Command) -> list[str]:
     if command.parameters:
         raise ProblemError(command.line, "CLEAR takes no parameters; use CLEAR QLOCAL(name)")
     queue_objects.clear(connection, queue)
-    return _done("cleared", command, CheckedAttributes())
+    return done("cleared", command, CheckedAttributes())
 
 
 def _given(command: Command) -> CheckedAttributes:
@@ -95,7 +100,7 @@ def _given(command: Command) -> CheckedAttributes:
     )
 
 
-def _done(what: str, command: Command, change: CheckedAttributes) -> list[str]:
+def done(what: str, command: Command, change: CheckedAttributes) -> list[str]:
     subject = command.kind if command.name is None else f"{command.kind}({command.name})"
     notes = [f"{what} {subject}"]
     if change.ignored:

@@ -86,8 +86,18 @@ VERBS = {
     "DELETE": "DELETE",
     "CLEAR": "CLEAR",
     "SET": "SET",
+    "STA": "START",
+    "STOP": "STOP",
 }
-KINDS = {"QL": "QLOCAL", "QA": "QALIAS", "QR": "QREMOTE", "QM": "QMODEL", "Q": "QUEUE"}
+KINDS = {
+    "QL": "QLOCAL",
+    "QA": "QALIAS",
+    "QR": "QREMOTE",
+    "QM": "QMODEL",
+    "Q": "QUEUE",
+    "CHL": "CHANNEL",
+    "CHS": "CHSTATUS",
+}
 _TOKEN = re.compile(
     r"\s*(?:,\s*)?(?P<keyword>[A-Za-z][A-Za-z0-9]*)"
     r"(?:\s*\(\s*(?:'(?P<quoted>(?:[^']|'')*)'|(?P<plain>[^()']*?))\s*\))?(?=[\s,(]|$)"

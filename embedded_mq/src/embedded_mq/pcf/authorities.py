@@ -9,13 +9,17 @@ from collections.abc import Mapping
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.character_fields import object_name
-from embedded_mq.engine.objects import authority
+from embedded_mq.engine.objects import authority, channels
 from embedded_mq.pcf import constants as cf
 from embedded_mq.pcf.arguments import check
 from embedded_mq.pcf.commands import Command, Request, Responses
 from embedded_mq.pcf.messages import PcfError, integer, integers, string
 
-_KINDS = {mq.MQOT_Q: authority.QUEUE, mq.MQOT_Q_MGR: authority.QUEUE_MANAGER}
+_KINDS = {
+    mq.MQOT_Q: authority.QUEUE,
+    mq.MQOT_Q_MGR: authority.QUEUE_MANAGER,
+    mq.MQOT_CHANNEL: authority.CHANNEL,
+}
 NUMBERS: Mapping[str, int] = {
     "ALTUSR": 1,
     "BROWSE": 2,
@@ -33,6 +37,8 @@ NUMBERS: Mapping[str, int] = {
     "SET": 14,
     "SETALL": 15,
     "SETID": 16,
+    "CTRL": 17,
+    "CTRLX": 18,
 }
 """The MQAUTH of each authority."""
 _MQAUTH_NONE = 0
@@ -59,6 +65,8 @@ def inquire_entity_authority(request: Request) -> Responses:
         raise PcfError.about("MQRCCF_PARM_VALUE_ERROR", cf.MQIACF_ENTITY_TYPE)
     user, name = arguments.text(cf.MQCACF_ENTITY_NAME), arguments.text(cf.MQCACF_OBJECT_NAME)
     catalogue = request.catalogue
+    if kind == authority.CHANNEL and name not in channels.load(request.connection.store):
+        raise PcfError.about("MQRC_UNKNOWN_OBJECT_NAME", cf.MQCACF_OBJECT_NAME)
     if kind == authority.QUEUE and name not in catalogue.by_name:
         raise PcfError.about("MQRC_UNKNOWN_OBJECT_NAME", cf.MQCACF_OBJECT_NAME)
     held = authority.AUTHORITIES[kind]

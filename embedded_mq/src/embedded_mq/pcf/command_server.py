@@ -38,13 +38,19 @@ from embedded_mq.headers.rfh2 import Description
 from embedded_mq.pcf import constants as cf
 from embedded_mq.pcf import messages as pcf
 from embedded_mq.pcf.authorities import AUTHORITY_COMMANDS
+from embedded_mq.pcf.channels import CHANNEL_COMMANDS
 from embedded_mq.pcf.commands import CHANGING, Command, Request
 from embedded_mq.pcf.inquiries import INQUIRING
 from embedded_mq.pcf.messages import Header, Parameter, PcfError
 from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQOD, MQPMO
 
 MQFMT_ADMIN, MQFMT_DEAD_LETTER_HEADER = b"MQADMIN ", b"MQDEAD  "
-COMMANDS: Mapping[int, Command] = {**CHANGING, **INQUIRING, **AUTHORITY_COMMANDS}
+COMMANDS: Mapping[int, Command] = {
+    **CHANGING,
+    **INQUIRING,
+    **AUTHORITY_COMMANDS,
+    **CHANNEL_COMMANDS,
+}
 
 
 def serve(directory: Path) -> None:

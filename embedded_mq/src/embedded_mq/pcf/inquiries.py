@@ -28,7 +28,7 @@ from embedded_mq.pcf.messages import Parameter, PcfError, integer, integers, str
 from embedded_mq.storage.catalogue import Definition
 
 _NAME = {mq.MQCA_Q_NAME: cf.MQCFT_STRING}
-_DATE_LENGTH, _TIME_LENGTH = 12, 8
+DATE_LENGTH, TIME_LENGTH = 12, 8
 # Times and ages are not monitored, as with MONQ(OFF): they are blank, or MQMON_NOT_AVAILABLE.
 STATUS_LENGTHS: Mapping[int, int] = {
     mq.MQIA_CURRENT_Q_DEPTH: 0,
@@ -38,10 +38,10 @@ STATUS_LENGTHS: Mapping[int, int] = {
     cf.MQIACF_UNCOMMITTED_MSGS: 0,
     cf.MQIACF_OLDEST_MSG_AGE: 0,
     cf.MQIACF_Q_TIME_INDICATOR: 0,
-    cf.MQCACF_LAST_GET_DATE: _DATE_LENGTH,
-    cf.MQCACF_LAST_GET_TIME: _TIME_LENGTH,
-    cf.MQCACF_LAST_PUT_DATE: _DATE_LENGTH,
-    cf.MQCACF_LAST_PUT_TIME: _TIME_LENGTH,
+    cf.MQCACF_LAST_GET_DATE: DATE_LENGTH,
+    cf.MQCACF_LAST_GET_TIME: TIME_LENGTH,
+    cf.MQCACF_LAST_PUT_DATE: DATE_LENGTH,
+    cf.MQCACF_LAST_PUT_TIME: TIME_LENGTH,
 }
 
 
@@ -52,7 +52,7 @@ def inquire_queues(request: Request) -> Responses:
     asked = arguments.selectors(cf.MQIACF_Q_ATTRS, QUEUE_SELECTORS) | {
         mq.MQCA_Q_NAME,
         mq.MQIA_Q_TYPE,
-        *_filtered(arguments),
+        *filtered_by(arguments),
     }
     responses = []
     for queue in _selected_queues(request, arguments):
@@ -60,7 +60,7 @@ def inquire_queues(request: Request) -> Responses:
         if matches_filter(values, arguments.filter):
             first = [mq.MQCA_Q_NAME, mq.MQIA_Q_TYPE]
             chosen = [*first, *(each for each in values if each in asked and each not in first)]
-            responses.append(_attribute_parameters(values, chosen, QUEUE_SELECTORS))
+            responses.append(attribute_parameters(values, chosen, QUEUE_SELECTORS))
     if not responses:
         raise PcfError.about("MQRC_UNKNOWN_OBJECT_NAME", mq.MQCA_Q_NAME)
     return responses
@@ -85,7 +85,7 @@ def inquire_queue_manager(request: Request) -> Responses:
     asked = arguments.selectors(cf.MQIACF_Q_MGR_ATTRS, QUEUE_MANAGER_SELECTORS)
     values = queue_manager_values(request.catalogue)
     chosen = [mq.MQCA_Q_MGR_NAME, *(each for each in asked if each != mq.MQCA_Q_MGR_NAME)]
-    return [_attribute_parameters(values, chosen, QUEUE_MANAGER_SELECTORS)]
+    return [attribute_parameters(values, chosen, QUEUE_MANAGER_SELECTORS)]
 
 
 def inquire_queue_status(request: Request) -> Responses:
@@ -100,14 +100,14 @@ def inquire_queue_status(request: Request) -> Responses:
     if kind != cf.MQIACF_Q_STATUS:
         raise PcfError.about("MQRCCF_PARM_VALUE_ERROR", cf.MQIACF_Q_STATUS_TYPE)
     asked = arguments.selectors(cf.MQIACF_Q_STATUS_ATTRS, {**known, cf.MQIACF_Q_STATUS_TYPE: 0})
-    asked |= _filtered(arguments)
+    asked |= filtered_by(arguments)
     responses = []
     for queue in _selected_queues(request, arguments, is_status=True):
         values = _status(request, queue)
         if matches_filter(values, arguments.filter):
             name = string(mq.MQCA_Q_NAME, object_name(queue.name))
             chosen = [selector for selector in STATUS_LENGTHS if selector in asked]
-            described = _attribute_parameters(values, chosen, known)
+            described = attribute_parameters(values, chosen, known)
             responses.append([name, integer(cf.MQIACF_Q_STATUS_TYPE, kind), *described])
     if not responses:
         raise PcfError.about("MQRCCF_Q_STATUS_NOT_FOUND", mq.MQCA_Q_NAME)
@@ -144,7 +144,8 @@ def _type(arguments: Arguments) -> int:
     return wanted
 
 
-def _filtered(arguments: Arguments) -> frozenset[int]:
+def filtered_by(arguments: Arguments) -> frozenset[int]:
+    """Return the attribute that the filter tests, which a response always has."""
     return frozenset({arguments.filter.identifier} if arguments.filter else ())
 
 
@@ -164,15 +165,16 @@ def _selected_queues(
         if is_status and queue.type != mq.MQQT_LOCAL:
             if not is_generic:
                 raise PcfError.about("MQRCCF_Q_WRONG_TYPE", mq.MQCA_Q_NAME)
-        elif wanted in {mq.MQQT_ALL, queue.type} and _is_shown(
-            request, queue.name, is_generic=is_generic
+        elif wanted in {mq.MQQT_ALL, queue.type} and is_shown(
+            request, authority.QUEUE, queue.name, is_generic=is_generic
         ):
             yield queue
 
 
-def _is_shown(request: Request, name: str, *, is_generic: bool) -> bool:
+def is_shown(request: Request, kind: str, name: str, *, is_generic: bool) -> bool:
+    """Return whether the user may display an object; one of a generic name is left out if not."""
     try:
-        request.check_authority(authority.QUEUE, name, "DSP")
+        request.check_authority(kind, name, "DSP")
     except CallFailedError:
         if is_generic:
             return False
@@ -180,7 +182,7 @@ def _is_shown(request: Request, name: str, *, is_generic: bool) -> bool:
     return True
 
 
-def _attribute_parameters(
+def attribute_parameters(
     values: Mapping[int, Value | tuple[int, ...]],
     chosen: Sequence[int],
     lengths: Mapping[int, int],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -34,6 +35,18 @@ def test_every_pcf_constant_has_the_clients_value(client: Any) -> None:
 
     assert len(ours) > 100
     assert ours == {name: getattr(client.CMQCFC, name) for name in ours}
+
+
+def test_every_channel_constant_has_the_clients_value(client: Any) -> None:
+    theirs = vars(import_module(f"{client.__name__}.CMQXC"))
+    ours = {
+        name: value
+        for name, value in vars(attributes).items()
+        if name.startswith(("MQCHT", "MQXPT"))
+    }
+
+    assert len(ours) == 5
+    assert ours == {name: theirs[name] for name in ours}
 
 
 @pytest.mark.parametrize("name", ["MD", "GMO", "PMO", "OD", "PD", "SMPO"])

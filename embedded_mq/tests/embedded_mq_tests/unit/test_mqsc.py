@@ -15,6 +15,8 @@ from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 from embedded_mq.mqsc.syntax import Command, Parameter, parse_commands
 from embedded_mq.storage.store import DATABASE
 
+SENDER = "DEFINE CHANNEL(C) CHLTYPE(SDR) CONNAME('h(1414)') XMITQ(QM2)"
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -135,6 +137,60 @@ def test_mqsc_sets_displays_and_deletes_authority_records() -> None:
     assert run("DISPLAY AUTHREC OBJTYPE(QUEUE)") == []
 
 
+def test_mqsc_defines_alters_displays_and_deletes_channels() -> None:
+    """IBM MQ docs, "DEFINE CHANNEL", "ALTER CHANNEL", "DISPLAY CHANNEL", "DELETE CHANNEL"."""
+    assert run("DEFINE CHANNEL(C) CHLTYPE(SVRCONN) MAXINST(5) MCAUSER('me') TRPTYPE(TCP)") == [
+        "defined CHANNEL(C); ignored: MCAUSER; kept without effect: MAXINST"
+    ]
+    run(f"{SENDER.replace('(C)', '(S)')}; DEFINE CHANNEL(R) CHLTYPE(RCVR) DESCR('in')")
+    run("ALTER CHANNEL(C) CHLTYPE(SVRCONN) SHARECNV(1)")
+    run("DEFINE CHANNEL(R) CHLTYPE(RCVR) REPLACE MAXMSGL(9)")
+
+    assert run("DISPLAY CHANNEL(*) MAXINST SHARECNV XMITQ") == [
+        "CHANNEL(C) CHLTYPE(SVRCONN) MAXINST(5) SHARECNV(1)",
+        "CHANNEL(R) CHLTYPE(RCVR)",
+        "CHANNEL(S) CHLTYPE(SDR) XMITQ(QM2)",
+    ]
+    assert run("DISPLAY CHANNEL(*) CHLTYPE(RCVR)") == [
+        "CHANNEL(R) CHLTYPE(RCVR) DESCR() TRPTYPE(TCP) MAXMSGL(9)"
+    ]
+    assert run("DELETE CHANNEL(C); DELETE CHANNEL(R); DIS CHL(*) DESCR") == [
+        "deleted CHANNEL(C)",
+        "deleted CHANNEL(R)",
+        "CHANNEL(S) CHLTYPE(SDR) DESCR()",
+    ]
+
+
+def test_a_started_sender_runs_while_the_partner_of_its_queue_does() -> None:
+    """IBM MQ docs, "START CHANNEL", "STOP CHANNEL", "DISPLAY CHSTATUS", "Channel states"."""
+    run(f"DEFINE QLOCAL(QM2) USAGE(XMITQ); {SENDER}; START CHANNEL(C)")
+
+    def status() -> list[str]:
+        return run("DISPLAY CHSTATUS(C) STATUS")
+
+    assert status() == ["CHANNEL(C) STATUS(RETRYING)"]
+    embedded_mq.create("QM2")
+    assert status() == ["CHANNEL(C) STATUS(RUNNING)"]
+    embedded_mq.end("QM2")
+    assert status() == ["CHANNEL(C) STATUS(RETRYING)"]
+    run("DEFINE QREMOTE(QM3) RQMNAME(QM3) XMITQ(QM2)")
+    embedded_mq.create("QM3")
+    assert status() == ["CHANNEL(C) STATUS(RUNNING)"]
+    run("ALTER QLOCAL(QM2) GET(DISABLED)")
+    assert status() == ["CHANNEL(C) STATUS(RETRYING)"]
+    run("STOP CHANNEL(C)")
+    assert status() == ["CHANNEL(C) STATUS(STOPPED)"]
+    run("DEFINE CHANNEL(R) CHLTYPE(RCVR); STOP CHANNEL(R)")
+    assert run("DISPLAY CHSTATUS(*) CHLTYPE STATUS CONNAME") == [
+        "CHANNEL(C) CHLTYPE(SDR) CONNAME(h(1414)) STATUS(STOPPED)",
+        "CHANNEL(R) CHLTYPE(RCVR) CONNAME() STATUS(STOPPED)",
+    ]
+    assert run("START CHANNEL(R); DISPLAY CHSTATUS(*) CHLTYPE") == [
+        "started CHANNEL(R)",
+        "CHANNEL(C) CHLTYPE(SDR)",
+    ]
+
+
 def test_mqsc_alters_displays_and_deletes_every_type_of_queue() -> None:
     run("""DEFINE QLOCAL(L); CLEAR QLOCAL(L); DEFINE QMODEL(M); DEFINE QALIAS(A) TARGET(L)
         DEFINE QREMOTE(R) RNAME(X)
@@ -185,12 +241,22 @@ def test_define_reports_ignored_attributes() -> None:
             "line 1: DEFPRTY is given twice; give it once",
         ),
         (
-            "DEFINE CHANNEL(C)",
-            "line 1: DEFINE CHANNEL is not supported; DEFINE takes QLOCAL, QALIAS, QREMOTE, QMODEL",
+            "DEFINE TOPIC(T)",
+            (
+                "line 1: DEFINE TOPIC is not supported; DEFINE takes QLOCAL, QALIAS, QREMOTE,"
+                " QMODEL, CHANNEL"
+            ),
+        ),
+        (
+            "PING CHANNEL(C)",
+            (
+                "line 1: PING is not supported; use DEFINE, ALTER, DISPLAY, DELETE, CLEAR, SET,"
+                " START, STOP"
+            ),
         ),
         (
             "START LISTENER(L)",
-            "line 1: START is not supported; use DEFINE, ALTER, DISPLAY, DELETE, CLEAR, SET",
+            "line 1: START LISTENER is not supported; START takes CHANNEL",
         ),
         (
             "DEFINE QLOCAL(A",
@@ -239,6 +305,55 @@ def test_define_reports_ignored_attributes() -> None:
             "line 1: A already exists; DEFINE QLOCAL(A) REPLACE changes it",
         ),
         ("DEFINE QLOCAL(A); DELETE QALIAS(A)", "line 1: A is a QLOCAL, not a QALIAS"),
+        (
+            "DEFINE CHANNEL(C)",
+            "line 1: DEFINE CHANNEL needs CHLTYPE, one of SDR RCVR SVRCONN",
+        ),
+        (
+            "DEFINE CHANNEL(C) CHLTYPE(SDR) XMITQ(X)",
+            "line 1: channel C has no CONNAME; CHLTYPE(SDR) needs CONNAME(...)",
+        ),
+        (
+            "DEFINE CHANNEL(C) CHLTYPE(SDR) CONNAME('h')",
+            "line 1: channel C has no XMITQ; CHLTYPE(SDR) needs XMITQ(...)",
+        ),
+        (
+            "DEFINE CHANNEL(A.NAME.OF.21.LETTERS.) CHLTYPE(RCVR)",
+            (
+                "line 1: 'A.NAME.OF.21.LETTERS.' is not a valid channel name; use 1 to 20 of"
+                " A-Z a-z 0-9 . _ / %"
+            ),
+        ),
+        (
+            "DEFINE CHANNEL(C) CHLTYPE(RCVR) XMITQ(X)",
+            "line 1: CHANNEL(C) has no attribute XMITQ; known are DESCR, MAXMSGL, TRPTYPE",
+        ),
+        (
+            "DEFINE CHANNEL(C) CHLTYPE(RCVR); DEFINE CHANNEL(C) CHLTYPE(RCVR)",
+            "line 1: channel C already exists; DEFINE CHANNEL(C) REPLACE changes it",
+        ),
+        (
+            "DEFINE CHANNEL(C) CHLTYPE(RCVR); ALTER CHANNEL(C) CHLTYPE(SVRCONN)",
+            "line 1: channel C has CHLTYPE(RCVR), not CHLTYPE(SVRCONN)",
+        ),
+        (
+            "START CHANNEL(C)",
+            "line 1: channel C does not exist; DEFINE CHANNEL(C) CHLTYPE(...) creates it",
+        ),
+        ("DISPLAY CHANNEL(C)", "line 1: channel C does not exist"),
+        (
+            "DEFINE CHANNEL(C) CHLTYPE(RCVR); DISPLAY CHSTATUS(C)",
+            "line 1: channel C has no status",
+        ),
+        ("STOP CHANNEL(C) MODE(FORCE)", "line 1: STOP takes no parameters; use STOP CHANNEL(name)"),
+        (
+            f"{SENDER}; START CHANNEL(C); START CHANNEL(C)",
+            "line 1: channel C is started; STOP CHANNEL(C) stops it",
+        ),
+        (
+            f"{SENDER}; START CHANNEL(C); DELETE CHANNEL(C)",
+            "line 1: channel C is started; STOP CHANNEL(C) stops it",
+        ),
     ],
 )
 def test_an_mqsc_error_names_the_line_and_the_correct_form(text: str, message: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.pcf import constants as cf
 
 Value = int | str
 
@@ -187,6 +188,47 @@ QUEUE_MANAGER_ATTRIBUTES = _by_keyword(
     _word_attribute("HDRCHECK", NO_SELECTOR, "NO", NO=0, YES=1),
 )
 """HDRCHECK, which IBM MQ does not have, enables checks of MQ headers (see `header_checks`)."""
+
+# Of IBM's CMQXC, which has the constants of channels that PCF does not define.
+MQCHT_SENDER, MQCHT_RECEIVER, MQCHT_ALL, MQCHT_SVRCONN = 1, 3, 5, 7
+MQXPT_TCP = 2
+
+_OF_CHANNELS = (
+    Attribute("DESCR", cf.MQCACH_DESC, "", length=64),
+    _word_attribute("TRPTYPE", cf.MQIACH_XMIT_PROTOCOL_TYPE, "TCP", TCP=MQXPT_TCP),
+    *_without_effect(
+        _number_attribute("MAXMSGL", cf.MQIACH_MAX_MSG_LENGTH, 4_194_304, MAX_MSG_LENGTH)
+    ),
+)
+
+CHANNEL_ATTRIBUTES: Mapping[int, Mapping[str, Attribute]] = {
+    MQCHT_SENDER: _by_keyword(
+        *_OF_CHANNELS,
+        _name_attribute("XMITQ", cf.MQCACH_XMIT_Q_NAME),
+        *_without_effect(
+            Attribute("CONNAME", cf.MQCACH_CONNECTION_NAME, "", length=264),
+            _number_attribute("SHORTRTY", cf.MQIACH_SHORT_RETRY, 10, 999_999_999),
+            _number_attribute("LONGRTY", cf.MQIACH_LONG_RETRY, 999_999_999, 999_999_999),
+        ),
+    ),
+    MQCHT_RECEIVER: _by_keyword(*_OF_CHANNELS),
+    MQCHT_SVRCONN: _by_keyword(
+        *_OF_CHANNELS,
+        *_without_effect(
+            _number_attribute("MAXINST", cf.MQIACH_MAX_INSTANCES, 999_999_999, 999_999_999),
+            _number_attribute("MAXINSTC", cf.MQIACH_MAX_INSTS_PER_CLIENT, 999_999_999, 999_999_999),
+            _number_attribute("SHARECNV", cf.MQIACH_SHARING_CONVERSATIONS, 10, 999_999_999),
+        ),
+    ),
+}
+
+_IGNORED_OF_CHANNELS = """
+    AUTOSTART BATCHHB BATCHINT BATCHLIM BATCHSZ CERTLABL CHAD COMPHDR COMPMSG CONVERT DEFRECON
+    DISCINT HBINT KAINT LOCLADDR LONGTMR MCANAME MCATYPE MCAUSER MODENAME MONCHL MRDATA MREXIT MRRTY
+    MRTMR MSGDATA MSGEXIT NPMSPEED PROPCTL PUTAUT RCVDATA RCVEXIT SCYDATA SCYEXIT SENDDATA SENDEXIT
+    SEQWRAP SHORTTMR SPLPROT SSLCAUTH SSLCIPH SSLPEER STATCHL TPNAME USEDLQ
+"""
+IGNORED_CHANNEL_KEYWORDS = frozenset(_IGNORED_OF_CHANNELS.split())
 
 MAX_PRIORITY = 9
 FIXED_QUEUE_MANAGER_ATTRIBUTES: Mapping[int, Value] = {

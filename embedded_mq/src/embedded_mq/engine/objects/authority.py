@@ -15,11 +15,16 @@ from functools import lru_cache
 from embedded_mq.engine.failures import CallFailedError, log
 from embedded_mq.storage.catalogue import AuthorityRecord, Catalogue
 
-QUEUE, QUEUE_MANAGER = "QUEUE", "QMGR"
-_ADMINISTRATION = {QUEUE: {"CHG", "CLR", "CRT", "DLT", "DSP"}, QUEUE_MANAGER: {"CHG", "DLT", "DSP"}}
+QUEUE, QUEUE_MANAGER, CHANNEL = "QUEUE", "QMGR", "CHANNEL"
+_ADMINISTRATION = {
+    QUEUE: {"CHG", "CLR", "CRT", "DLT", "DSP"},
+    QUEUE_MANAGER: {"CHG", "DLT", "DSP"},
+    CHANNEL: {"CHG", "CRT", "CTRL", "CTRLX", "DLT", "DSP"},
+}
 _MQI = {
     QUEUE: {"BROWSE", "GET", "INQ", "PASSALL", "PASSID", "PUT", "SET", "SETALL", "SETID"},
     QUEUE_MANAGER: {"ALTUSR", "CONNECT", "INQ", "SET", "SETALL", "SETID"},
+    CHANNEL: set[str](),
 }
 AUTHORITIES = {kind: frozenset(_MQI[kind] | _ADMINISTRATION[kind]) for kind in _MQI}
 """The authorities of each type of object; those for administration are never checked by the MQI."""

@@ -33,9 +33,13 @@ def change(store: Store, queue: Definition, attributes: Mapping[str, Value]) -> 
 
 
 def _altered() -> dict[str, str]:
-    """Return the date and the time of an alteration, in the form of DISPLAY QUEUE."""
-    at = time.gmtime(time.time())
-    return dict(zip(ALTERED, time.strftime("%Y-%m-%d %H.%M.%S", at).split(), strict=True))
+    return dict(zip(ALTERED, date_and_time(), strict=True))
+
+
+def date_and_time(at: float | None = None) -> tuple[str, str]:
+    """Return a time, or now, as the date and the time in the form of DISPLAY QUEUE."""
+    date, hour = time.strftime("%Y-%m-%d %H.%M.%S", time.gmtime(at)).split()
+    return date, hour
 
 
 def remove(store: Store, queue_id: int) -> None:
