@@ -128,9 +128,18 @@ class Look:
         return self._queue_manager.name
 
     def queue(self, name: str) -> Facts | None:
-        """Return the attributes of a queue, None if there is none of that name."""
+        """Return the attributes of a queue, None if there is none of that name.
+
+        A queue that only a cluster has is not told: this queue manager does not decide where
+        messages for it go.
+        """
         found = self._ask("MQCMD_INQUIRE_Q", name, {"MQCA_Q_NAME": name})
-        return self._keep(f"queue {name}", found[0], _QUEUE) if found else None
+        if found:
+            return self._keep(f"queue {name}", found[0], _QUEUE)
+        asked = {"MQCA_Q_NAME": name, "MQIACF_CLUSTER_INFO": 1}
+        if self._ask("MQCMD_INQUIRE_Q", f"{name} in clusters", asked):
+            raise NotToldError(f"{name} is a queue of a cluster, whose instances are not inquired")
+        return None
 
     def queues(self) -> list[str]:
         """Return the names of all queues but the queue manager's own."""

@@ -98,6 +98,10 @@ def _to_queue(look: Look, subject: Subject, name: str) -> Iterator[Finding]:
             yield Finding(MQRC["MQRC_REMOTE_Q_NAME_ERROR"], text)
             return
         place = queue.get("RQMNAME", "")
+        if place in ("", look.name):
+            text = f"remote queue {name} has RQMNAME({place or ' '}), which names no other one"
+            yield Finding(MQRC["MQRC_UNKNOWN_REMOTE_Q_MGR"], text)
+            return
         yield from _to_transmission(look, subject, place, queue.get("XMITQ", ""), name)
     elif queue["QTYPE"] == "QLOCAL":
         yield from _to_local(look, subject, name, queue)

@@ -273,3 +273,12 @@ def test_pcf_says_when_a_queue_was_altered(mq: World, app: Application, pcf: Any
     at = queue[app.number("MQCA_ALTERATION_TIME")].decode()
     assert datetime.fromisoformat(f"{date.rstrip()} {at.replace('.', ':')}").year >= 2026
     assert f"ALTDATE({date.rstrip()})" in mq.mqsc(f"DISPLAY QUEUE({NAME}) ALTDATE")[0]
+
+
+def test_pcf_includes_queues_of_clusters_if_asked(app: Application, pcf: Any) -> None:
+    """ClusterInfo. IBM MQ docs, "Inquire Queue". There is no cluster here, so it adds none."""
+    pcf.MQCMD_CREATE_Q(local(app))
+
+    (queue,) = pcf.MQCMD_INQUIRE_Q({**named(app), app.mqi.CMQCFC.MQIACF_CLUSTER_INFO: 1})
+
+    assert queue[app.number("MQCA_Q_NAME")].rstrip() == NAME.encode()

@@ -46,8 +46,15 @@ STATUS_LENGTHS: Mapping[int, int] = {
 
 
 def inquire_queues(request: Request) -> Responses:
-    """Run MQCMD_INQUIRE_Q: return the attributes of each queue that matches the name."""
-    optional = {mq.MQIA_Q_TYPE: cf.MQCFT_INTEGER, cf.MQIACF_Q_ATTRS: cf.MQCFT_INTEGER_LIST}
+    """Run MQCMD_INQUIRE_Q: return the attributes of each queue that matches the name.
+
+    ClusterInfo adds nothing: there are no clusters.
+    """
+    optional = {
+        mq.MQIA_Q_TYPE: cf.MQCFT_INTEGER,
+        cf.MQIACF_CLUSTER_INFO: cf.MQCFT_INTEGER,
+        cf.MQIACF_Q_ATTRS: cf.MQCFT_INTEGER_LIST,
+    }
     arguments = check(request.parameters, _NAME, optional, QUEUE_SELECTORS)
     asked = arguments.selectors(cf.MQIACF_Q_ATTRS, QUEUE_SELECTORS) | {
         mq.MQCA_Q_NAME,

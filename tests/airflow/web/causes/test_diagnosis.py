@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from datetime import timedelta
 
 import embedded_mq
@@ -33,6 +34,10 @@ def test_a_diagnosis_names_what_is_in_the_way_and_then_what_changed(
     assert "A put would be refused now" in found
     assert "CLOSED has PUT(DISABLED), altered" in found
     assert "* Allows puts to CLOSED again. ALTER QLOCAL('CLOSED') PUT(ENABLED)" in found
+    page = airflow.client("admin").get(PAGE).text
+    (leads_to,) = re.findall(r'href="([^"]*)">Retry when it is fixed', page)
+    preview = airflow.client("admin").get(html.unescape(leads_to)).text
+    assert "Retry when fixed: 2 messages" in preview
     own_world.mqsc("ALTER QLOCAL(CLOSED) PUT(ENABLED)")
     own_world.clock.now = before + timedelta(minutes=1)
     assert diagnose(airflow) == 303
@@ -45,6 +50,7 @@ def test_who_may_only_read_sees_the_diagnosis_and_cannot_ask(
 ) -> None:
     assert "ALTER QLOCAL('CLOSED') PUT(ENABLED)" in shown(airflow, "viewer")
     assert "Diagnose again" not in shown(airflow, "viewer")
+    assert "Retry when it is fixed" not in shown(airflow, "viewer")
     assert diagnose(airflow, "viewer") == 403
     assert len(own_world.ledger.diagnoses.of_cause("demo", "QM1", "DLQ", CLOSED)) == 1
 
