@@ -70,7 +70,7 @@ mutate: $(READY)  ## change one expression of that code after another: hours, or
 
 test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: slow, with nothing else running
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py
-	$(BIN)/pytest -m long tests/airflow
+	$(BIN)/pytest -m long tests/airflow --timeout 600
 
 soak: $(READY)  ## the long proofs: thousands of kills, every reason at every call, 1000 random worlds
 	@$(BIN)/python -m tests.soak.everything

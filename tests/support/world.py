@@ -98,9 +98,9 @@ def _queue_manager(definitions: str, checks_headers: bool) -> Path:
 
 
 class _Statements(dict[tuple[Any, ...], Any]):
-    """SQLAlchemy's compiled statements for the ledgers of all worlds in this process.
+    """SQLAlchemy's compiled statements for all ledgers of the tests in this process.
 
-    An engine has a cache of its own, and each world has an engine: to compile the same statements
+    An engine has a cache of its own, and each ledger has an engine: to compile the same statements
     again would be half of the time of a test. The key's first part, the engine's dialect, makes way
     for what statements depend on.
     """
@@ -117,6 +117,13 @@ class _Statements(dict[tuple[Any, ...], Any]):
 
 
 _STATEMENTS = _Statements()
+
+
+def open_for_tests(url: str) -> Ledger:
+    """Open a ledger that shares its compiled statements with those of the other tests."""
+    ledger = open_ledger(url)
+    ledger.engine.update_execution_options(compiled_cache=_STATEMENTS)
+    return ledger
 
 
 class _Listener(logging.Handler):
@@ -153,8 +160,7 @@ class World:
             file = self.directory / "ledger.db"
             self.ledger_url = f"sqlite:///{file}"
             create_ledger(file)
-        self.ledger: Ledger = open_ledger(self.ledger_url)
-        self.ledger.engine.update_execution_options(compiled_cache=_STATEMENTS)
+        self.ledger: Ledger = open_for_tests(self.ledger_url)
         require_write_locks(self.ledger.engine)
         self.log = logging.getLogger("mqdlq.test")
 

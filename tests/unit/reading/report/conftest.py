@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -15,21 +14,10 @@ from tests.unit.reading.report.ended_runs import ALL_WELL, START, EndedRun, fail
 WRITTEN_AT = START + timedelta(seconds=50)
 
 
-@pytest.fixture(scope="session")
-def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create the tables once, because that takes time on a disk."""
-    directory = tmp_path_factory.mktemp("empty")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MQDLQ_HOME", str(directory))
-        with ledger_in(directory):
-            return directory / "ledger.db"
-
-
 @pytest.fixture
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_ledger: Path) -> Iterator[Ledger]:
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     """Open a new ledger in its own state directory."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    shutil.copy(empty_ledger, tmp_path)
     with ledger_in(tmp_path) as opened:
         yield opened
 

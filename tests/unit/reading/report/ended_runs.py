@@ -13,7 +13,7 @@ from typing import Any, Final
 from mqdlq.failures import Failure
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
-from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import (
     AcceptedPlan,
     Attempt,
@@ -25,6 +25,7 @@ from mqdlq.ledger.tables import (
 )
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 from mqdlq.reasons import Reason, Why
+from tests.support.world import create_ledger, open_for_tests
 
 START = datetime(2026, 11, 21, 2, 49, 22, tzinfo=UTC)
 CANARY = "CANARY-OF-A-BODY"
@@ -374,7 +375,9 @@ def _fact(letter: EndedMessage, message_id: int) -> OutcomeFact:
 @contextmanager
 def ledger_in(directory: Path) -> Iterator[Ledger]:
     """Open a new ledger below a directory."""
-    with open_ledger(f"sqlite:///{directory / 'ledger.db'}") as ledger:
+    file = directory / "ledger.db"
+    create_ledger(file)
+    with open_for_tests(f"sqlite:///{file}") as ledger:
         yield ledger
 
 
