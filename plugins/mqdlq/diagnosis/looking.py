@@ -99,6 +99,13 @@ class NotToldError(Exception):
     """The queue manager does not answer a question, or it may not be asked; the text says why."""
 
 
+class _Told(dict[str, str]):
+    """The facts of one answer; one that it does not have is not told."""
+
+    def __missing__(self, name: str) -> str:
+        raise NotToldError(f"an answer of the queue manager has no {name}")
+
+
 class Look:
     """The questions of one diagnosis. An answer is asked for once, and its facts are kept.
 
@@ -187,7 +194,7 @@ class Look:
         asked = {"MQCACH_CHANNEL_NAME": name}
         found = self._ask("MQCMD_INQUIRE_CHANNEL_STATUS", name, asked)
         read = _facts(found[0] if found else {}, _CHANNEL_STATUS, self._number)
-        self.facts[f"channel {name}"] = {"STATUS": "INACTIVE", **read}
+        self.facts[f"channel {name}"] = _Told({"STATUS": "INACTIVE"} | read)
         return self.facts[f"channel {name}"]
 
     def beginning(self, queue: str, msg_id: bytes, offset: int) -> bytes:
@@ -261,6 +268,8 @@ class Look:
 
     def _why_not(self, command: str, about: str, error: QueueManagerError) -> str:
         text = f"{command} about {about} is not answered: {reason_text(error.reason)}"
+        if error.reason == MQRC["MQRC_NO_MSG_AVAILABLE"]:
+            return f"{text}; the command server may not be running (strmqcsv starts it)"
         if error.reason != MQRC["MQRC_NOT_AUTHORIZED"]:
             return text
         user = f"user {self._user}" if self._user else "the user of the handler's connection"
@@ -291,9 +300,9 @@ _AUTHORITIES: Final = {
 
 def _facts(
     found: Mapping[int, Any], known: Mapping[str, str], number: Callable[[str], int]
-) -> dict[str, str]:
+) -> _Told:
     """Return attributes in MQSC's words, without those that are absent or blank."""
-    read = {}
+    read = _Told()
     for keyword, name in known.items():
         value = found.get(number(name))
         if isinstance(value, int):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import embedded_mq
 from mqdlq.diagnosis.diagnosing import diagnose
 from mqdlq.diagnosis.evidence import begins_like
 from mqdlq.diagnosis.looking import LONGEST_S, Look, NotToldError
@@ -229,3 +230,25 @@ def test_an_altered_queue_says_since_when_puts_are_inhibited(world: World) -> No
     text = look(world, Subject(2051, ("ORDERS", ""))).findings[0].text
 
     assert re.fullmatch(r"ORDERS has PUT\(DISABLED\), altered \d{4}-\d\d-\d\d \d\d:\d\d", text)
+
+
+def test_a_command_server_that_does_not_answer_is_said_so(world: World) -> None:
+    embedded_mq.faults.set("MQGET:1+:2033:before")
+
+    found = look(world, Subject(2053, ("ORDERS", "")))
+    embedded_mq.faults.set("")
+
+    assert found.outlook is Outlook.UNKNOWN
+    assert found.findings[0].text == (
+        "MQCMD_INQUIRE_Q about ORDERS is not answered: MQRC_NO_MSG_AVAILABLE (2033); the command"
+        " server may not be running (strmqcsv starts it)"
+    )
+
+
+def test_an_answer_without_an_attribute_is_no_fact(world: World) -> None:
+    with world.connect() as queue_manager:
+        told = Look(queue_manager, world.clock).queue("CLOSED")
+
+    assert told is not None
+    with pytest.raises(NotToldError, match="has no TARGET"):
+        told["TARGET"]
