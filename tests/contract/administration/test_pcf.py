@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import embedded_mq
 from embedded_mq_tests.builders import Application
 from tests.support.contract_worlds import World
 from tests.support.wire.pcf_messages import Commander
@@ -191,6 +192,68 @@ def test_pcf_queue_status_counts_handles_and_messages(app: Application, pcf: Any
     assert status[app.mqi.CMQCFC.MQIACF_Q_STATUS_TYPE] == app.mqi.CMQCFC.MQIACF_Q_STATUS
     reader.close()
     app.handle.backout()
+
+
+LAST = ("LAST_PUT_DATE", "LAST_PUT_TIME", "LAST_GET_DATE", "LAST_GET_TIME")
+
+
+@pytest.mark.embedded_only
+def test_pcf_queue_status_says_when_a_monitored_queue_was_last_used(
+    mq: World, app: Application, pcf: Any
+) -> None:
+    """MONQ. IBM MQ docs, "Inquire Queue Status (Response)": LastPutDate, OldestMsgAge, and so on.
+
+    The queue manager's MONQ(NONE) switches monitoring off for all queues. A browse is no get.
+    """
+    fields = app.mqi.CMQCFC
+
+    def status() -> tuple[bool, bool, int, int]:
+        (found,) = pcf.MQCMD_INQUIRE_Q_STATUS(named(app, "A"))
+        put_date, put_time, got_date, got_time = (
+            found[getattr(fields, f"MQCACF_{name}")].rstrip().decode() for name in LAST
+        )
+        age, level = found[fields.MQIACF_OLDEST_MSG_AGE], found[app.number("MQIA_MONITORING_Q")]
+        for date, at in ((put_date, put_time), (got_date, got_time)):
+            assert not date or datetime.fromisoformat(f"{date} {at.replace('.', ':')}")
+        return bool(put_date), bool(got_date), age, level
+
+    app.put("A")
+    assert status() == (False, False, -1, app.number("MQMON_OFF"))
+    mq.mqsc("ALTER QMGR MONQ(LOW)")
+    put, got, age, level = status()
+    assert (put, got, level) == (False, False, app.number("MQMON_LOW"))
+    assert 0 <= age < 60
+    app.get(app.open("A", "INPUT_SHARED"))
+    assert status() == (False, True, 0, app.number("MQMON_LOW"))
+    mq.mqsc("ALTER QLOCAL(A) MONQ(HIGH)\nALTER QMGR MONQ(OFF)")
+    old = {"PutDate": b"20200101", "PutTime": b"00000000"}
+    app.put("A", b"", "SET_ALL_CONTEXT", **old)
+    put, got, age, level = status()
+    assert (put, got, level) == (True, True, app.number("MQMON_HIGH"))
+    assert age > 6 * 365 * 24 * 3600
+    mq.mqsc("ALTER QMGR MONQ(NONE)")
+    assert status() == (False, False, -1, app.number("MQMON_OFF"))
+
+
+@pytest.mark.embedded_only
+def test_the_last_put_is_forgotten_when_the_queue_manager_is_started(mq: World) -> None:
+    """IBM MQ docs, "Inquire Queue Status (Response)": since the queue manager started."""
+    mq.mqsc("ALTER QLOCAL(A) MONQ(MEDIUM)")
+    app = mq.connect()
+    app.put("A")
+    app.get(app.open("A", "INPUT_SHARED"))
+    app.disconnect()
+    embedded_mq.end("QM1")
+    embedded_mq.start("QM1")
+    app = mq.connect()
+    app.put("A")
+
+    pcf = app.mqi.PCFExecute(app.handle)
+    (found,) = pcf.MQCMD_INQUIRE_Q_STATUS(named(app, "A"))
+    pcf.disconnect()
+
+    assert found[app.mqi.CMQCFC.MQCACF_LAST_PUT_DATE].rstrip()
+    assert not found[app.mqi.CMQCFC.MQCACF_LAST_GET_DATE].rstrip()
 
 
 def test_a_pcf_response_identifies_its_command(app: Application, pcf: Any) -> None:

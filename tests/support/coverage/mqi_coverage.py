@@ -269,8 +269,7 @@ def pcf_commands() -> Family:
     known = (names[command] for command in command_server.COMMANDS)
     note = (
         "Queues of every type can be created and changed, with the attributes that MQSC supports."
-        " MQCMD_INQUIRE_Q_STATUS supports MQIACF_Q_STATUS; times and ages are not recorded, as with"
-        " MONQ(OFF). Other commands, including those of publish/subscribe, return"
+        " Other commands, including those of publish/subscribe, return"
         " MQRCCF_CFH_COMMAND_ERROR (3007). Other selectors return MQRC_SELECTOR_ERROR (2067), and"
         " other parameters the MQRCCF_*_PARM_ID_ERROR of their structure."
     )

@@ -301,4 +301,12 @@ TO_VERIFY = (
         "Whether MsgSeqNumber and Offset are checked if MsgFlags name no group or segment, and"
         " whether an MQMDE of an unknown version is data or MQRC_MDE_ERROR: IBM's topics differ."
     ),
+    (
+        "Whether MSGAGE follows from PutDate and PutTime, which applications can set, and is 0 for"
+        " an empty queue; and whether a report or an event message counts as the last put."
+    ),
+    (
+        "The reason code of an inquiry of a channel that does not fit its type, and whether STOP"
+        " CHANNEL makes an inactive receiver channel STOPPED."
+    ),
 )

@@ -86,6 +86,7 @@ class ResolvedQueue:
         "is_command_queue",
         "is_fifo",
         "is_get_inhibited",
+        "is_monitored",
         "is_put_inhibited",
         "is_temporary",
         "max_depth",
@@ -122,6 +123,7 @@ class ResolvedQueue:
             and any(queue.number(word) for word in ("QDPHIEV", "QDPLOEV", "QDPMAXEV"))
             and queue.name != PERFORMANCE_EVENT_QUEUE
         )
+        self.is_monitored = catalogue.monitoring(queue) != mq.MQMON_OFF
         self.is_fifo = queue.number("MSGDLVSQ") == mq.MQMDS_FIFO
         self.is_temporary = queue.is_temporary
         self.queue_name = queue.name

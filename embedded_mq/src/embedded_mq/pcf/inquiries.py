@@ -6,11 +6,13 @@ Manager" and the response of each. A generic name omits queues that the user may
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.character_fields import object_name
 from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.engine.messages import monitoring
 from embedded_mq.engine.objects import authority, definitions
 from embedded_mq.engine.objects.attributes import Value
 from embedded_mq.engine.objects.inquiring import (
@@ -26,10 +28,11 @@ from embedded_mq.pcf.arguments import Arguments, check, matches_filter
 from embedded_mq.pcf.commands import Command, Request, Responses
 from embedded_mq.pcf.messages import Parameter, PcfError, integer, integers, string, strings
 from embedded_mq.storage.catalogue import Definition
+from embedded_mq.storage.store import Store
 
 _NAME = {mq.MQCA_Q_NAME: cf.MQCFT_STRING}
 DATE_LENGTH, TIME_LENGTH = 12, 8
-# Times and ages are not monitored, as with MONQ(OFF): they are blank, or MQMON_NOT_AVAILABLE.
+# With MONQ(OFF), times are blank, and the age is MQMON_NOT_AVAILABLE as QTIME always is.
 STATUS_LENGTHS: Mapping[int, int] = {
     mq.MQIA_CURRENT_Q_DEPTH: 0,
     mq.MQIA_OPEN_INPUT_COUNT: 0,
@@ -125,15 +128,28 @@ def _status(request: Request, queue: Definition) -> dict[int, Value | tuple[int,
     connection = request.connection
     counted = (mq.MQIA_CURRENT_Q_DEPTH, mq.MQIA_OPEN_INPUT_COUNT, mq.MQIA_OPEN_OUTPUT_COUNT)
     attributes = queue_values(connection, queue, counted)
+    level = request.catalogue.monitoring(queue)
     return {
         mq.MQCA_Q_NAME: queue.name,
         **{selector: attributes[selector] for selector in counted},
-        mq.MQIA_MONITORING_Q: mq.MQMON_OFF,
+        mq.MQIA_MONITORING_Q: level,
         cf.MQIACF_UNCOMMITTED_MSGS: definitions.count_uncommitted(connection.store, queue.queue_id),
-        cf.MQIACF_OLDEST_MSG_AGE: mq.MQMON_NOT_AVAILABLE,
         cf.MQIACF_Q_TIME_INDICATOR: (mq.MQMON_NOT_AVAILABLE, mq.MQMON_NOT_AVAILABLE),
-        **{selector: "" for selector, length in STATUS_LENGTHS.items() if length},
+        **_monitored(connection.store, queue.queue_id, is_on=level != mq.MQMON_OFF),
     }
+
+
+def _monitored(store: Store, queue_id: int, *, is_on: bool) -> dict[int, Value]:
+    put, got = monitoring.last_put_and_get(store, queue_id) if is_on else (None, None)
+    age = monitoring.oldest_age(store, queue_id, time.time()) if is_on else mq.MQMON_NOT_AVAILABLE
+    values: dict[int, Value] = {cf.MQIACF_OLDEST_MSG_AGE: age}
+    for at, selectors in (
+        (put, (cf.MQCACF_LAST_PUT_DATE, cf.MQCACF_LAST_PUT_TIME)),
+        (got, (cf.MQCACF_LAST_GET_DATE, cf.MQCACF_LAST_GET_TIME)),
+    ):
+        words = ("", "") if at is None else definitions.date_and_time(at)
+        values |= zip(selectors, words, strict=True)
+    return values
 
 
 def _pattern(arguments: Arguments) -> str:

@@ -87,6 +87,13 @@ class Catalogue:
         """Return a numeric attribute of the queue manager."""
         return int(self.queue_manager[keyword])
 
+    def monitoring(self, queue: Definition) -> int:
+        """Return the MQMON at which a queue is monitored (IBM MQ docs, "ALTER QMGR", MONQ)."""
+        of_all, own = self.number("MONQ"), queue.number("MONQ")
+        if of_all == mq.MQMON_NONE:
+            return mq.MQMON_OFF
+        return of_all if own == mq.MQMON_Q_MGR else own
+
 
 # A queue manager may be older than one of its attributes, or of its queues' attributes.
 _DEFAULTS = defaults(QUEUE_MANAGER_ATTRIBUTES)

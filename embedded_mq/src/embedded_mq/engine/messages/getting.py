@@ -16,7 +16,14 @@ from embedded_mq.character_fields import text
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection, OpenObject, ResolvedQueue
 from embedded_mq.engine.failures import MQCC_OK, MQCC_WARNING, CallFailedError, check_bits, log
-from embedded_mq.engine.messages import depth_events, groups, reports, selection, tracing
+from embedded_mq.engine.messages import (
+    depth_events,
+    groups,
+    monitoring,
+    reports,
+    selection,
+    tracing,
+)
 from embedded_mq.engine.messages.delivery import deliver, may_have_rfh2_headers
 from embedded_mq.engine.messages.properties import MessageHandle
 from embedded_mq.engine.messages.property_values import Property
@@ -284,6 +291,8 @@ def _remove_message(
         selection.remove(connection, place)
         reports.report_delivery(connection, found, in_unit=False)
     depth_events.report_get(connection, resolved)
+    if resolved.is_monitored:
+        monitoring.note_get(connection.store, resolved, time.time())
     if opened.allows(mq.MQOO_SAVE_ALL_CONTEXT):
         opened.saved_context = got[1]
     return got

@@ -5,6 +5,7 @@ from __future__ import annotations
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, ResolvedQueue
 from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.engine.messages import monitoring
 from embedded_mq.engine.objects.attributes import MAX_PRIORITY
 from embedded_mq.storage.schema import PUT
 from embedded_mq.structures import MQMD
@@ -71,6 +72,8 @@ def place(
     msg_id, correl_id = IDENTIFIERS.unpack_from(content[0])
     correl_id = None if correl_id == NULL_ID else correl_id
     row = store.execute(INSERT, (queue_id, rank, msg_id, correl_id, expires_at, *content))
+    if resolved.is_monitored:
+        monitoring.note_put(store, resolved, now)
     if in_unit:
         store.execute(HOLD, (row.lastrowid, queue_id, connection.connection_id, kind))
         connection.unit_of_work.calls += 1
