@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
+from mqdlq.constants import MQRC
 from mqdlq.diagnosis.diagnosing import diagnose
 from mqdlq.diagnosis.evidence import begins_like
 from mqdlq.diagnosis.looking import LONGEST_S, Look, NotToldError
@@ -252,3 +253,56 @@ def test_an_answer_without_an_attribute_is_no_fact(world: World) -> None:
     assert told is not None
     with pytest.raises(NotToldError, match="has no TARGET"):
         told["TARGET"]
+
+
+# Channels.
+
+ROUTE = (
+    "DEFINE QLOCAL(QM7) USAGE(XMITQ)\n"
+    "DEFINE CHANNEL(TO.QM7) CHLTYPE(SDR) TRPTYPE(TCP) CONNAME('qm7(1414)') XMITQ(QM7)"
+    " MAXMSGL(5000)\n"
+)
+UNAVAILABLE = MQRC["MQRC_CHANNEL_NOT_AVAILABLE"]
+
+
+def test_a_channel_that_is_not_started_is_named_and_the_command_starts_it(world: World) -> None:
+    world.mqsc(ROUTE)
+    lost = Subject(UNAVAILABLE, ("ANY", "QM7"))
+
+    found = look(world, lost)
+
+    assert found.outlook is Outlook.REFUSED
+    assert found.findings[0].text == ("channel TO.QM7, which takes messages from QM7, is INACTIVE")
+    assert found.findings[0].commands == (
+        "* Starts channel TO.QM7.",
+        "START CHANNEL('TO.QM7')",
+    )
+    world.mqsc(found.findings[0].commands[1])
+    again = look(world, lost)
+    assert "is RETRYING" in again.findings[0].text
+    assert again.findings[0].commands == ()
+    assert any("STATUS INACTIVE → RETRYING" in one for one in changes(found.facts, again.facts))
+
+
+def test_a_full_transmission_queue_says_what_its_channel_does(world: World) -> None:
+    world.mqsc(ROUTE + "ALTER QLOCAL(QM7) MAXDEPTH(0)\nSTART CHANNEL(TO.QM7)")
+
+    found = look(world, Subject(2053, ("ANY", "QM7")))
+
+    assert found.outlook is Outlook.REFUSED
+    assert "QM7 holds 0 of 0 messages (MAXDEPTH)" in found.findings[0].text
+    assert "channel TO.QM7, which takes messages from QM7, is RETRYING" in found.findings[1].text
+
+
+def test_a_message_too_long_for_a_channel_names_the_smallest_maxmsgl_that_takes_it(
+    world: World,
+) -> None:
+    world.mqsc(ROUTE)
+
+    found = look(world, Subject(2218, ("ANY", "QM7"), longest=6000))
+
+    assert found.findings[0].text == (
+        "channel TO.QM7 takes up to 5,000 bytes (MAXMSGL); the longest message has 6,428"
+    )
+    world.mqsc(found.findings[0].commands[1])
+    assert look(world, Subject(2218, ("ANY", "QM7"), longest=6000)).outlook is Outlook.UNKNOWN
