@@ -1,4 +1,4 @@
-"""Runs book for the inbox what is on their queues, and when it arrived."""
+"""Runs book for the inbox what is on their queues, and when it arrived, on both databases."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from mqdlq.ledger.tables import CauseNumbers, Look
 from mqdlq.model import Outcome
 from mqdlq.reading.inbox import notifications_of_owners, read_inbox
 from mqdlq.stages.snapshot.taking import record_causes
+from tests.support.postgresql import ledger_url_fixture
 from tests.support.world import NOON, World
 
+__all__ = ["ledger_url_fixture"]
 pytestmark = pytest.mark.stages
 
 RULES = "REASON(MQRC_Q_FULL) ACTION(RETRY)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(1)\n"
@@ -26,9 +28,9 @@ STRAY = find_cause("no_dlh", 0, "", "").cause_id
 
 
 @pytest.fixture(name="world")
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger_url: str) -> Iterator[World]:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    with (world := World(tmp_path)).ledger:
+    with (world := World(tmp_path, ledger_url=ledger_url)).ledger:
         yield world
 
 

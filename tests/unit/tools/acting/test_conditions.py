@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -23,8 +24,10 @@ from mqdlq.tools.acting import (
     build_preview,
     has_come_back,
 )
+from tests.support.postgresql import ledger_url_fixture
 from tests.support.world import World
 
+__all__ = ["ledger_url_fixture"]
 pytestmark = pytest.mark.slow
 
 RULES = "WAIT(NO)\nDESTQ(ORDERS) ACTION(DISCARD)\nACTION(IGNORE)\n"
@@ -33,8 +36,9 @@ FULL = Selection(chosen=MessageFilter(reason=2053))
 
 
 @pytest.fixture(name="world")
-def _world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("world"))
+def _world(tmp_path_factory: pytest.TempPathFactory, ledger_url: str) -> Iterator[World]:
+    with (world := World(tmp_path_factory.mktemp("world"), ledger_url=ledger_url)).ledger:
+        yield world
 
 
 def sources(world: World) -> Sources:
@@ -129,6 +133,26 @@ def test_messages_that_their_run_or_a_later_one_moved_are_left_out(world: World)
         ("it is not on the queue any more: discarded", 1),
     ]
     assert found.digest != first.digest
+
+
+def test_two_people_who_act_on_one_cause_at_once_put_each_message_once(world: World) -> None:
+    for number in range(6):
+        world.dead_letter(b"%d" % number)
+    snapshot(world)
+    conf, same = (preview(world).conf(dry_run=False, why="") for _ in range(2))
+    first, second = (
+        world.plan(RULES, **{name: one[name] for name in ("where", "as_of", "action")})
+        for one in (conf, same)
+    )
+
+    make_pass(first)
+    make_pass(second)
+    world.clock.sleep(1)
+
+    assert settle(second) == {Outcome.LEASED_BY_RUN: 6}
+    assert settle(first) == {Outcome.DELIVERED: 6}
+    assert sorted(world.bodies("PAYMENTS")) == [b"%d" % number for number in range(6)]
+    assert world.bodies("DLQ") == []
 
 
 def test_messages_under_a_hold_or_of_another_run_are_left_out_and_stay(world: World) -> None:
