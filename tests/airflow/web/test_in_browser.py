@@ -12,12 +12,21 @@ from tests.e2e.running.browser import Page, browser
 from tests.support.web import axe
 from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.crawling import Visit, one_of_each
+from tests.support.web.demo_world import WAITING
 from tests.support.web.listening import listening
 from tests.support.web.picture import visit as open_page
 
 pytestmark = pytest.mark.slow
 
 NARROW, DESKTOP = 390, 1280
+ACTS = (
+    f"/dags/mq_dlq_payments/runs/{WAITING}",
+    "/dags/mq_dlq_demo/act?state=on_queue",
+    "/dags/mq_dlq_demo/act?action=retry&state=on_queue",
+    "/dags/mq_dlq_demo/act?action=discard&state=on_queue",
+    "/dags/mq_dlq_demo/act/runs/manual__begins",
+)
+"""A run in progress, the form and the preview of an action, and a run that has not begun."""
 WIDTHS = (400, 1280, 1440)
 CUT_OFF = """(() => {
   const found = [], wide = document.documentElement.scrollWidth - innerWidth;
@@ -74,7 +83,7 @@ def test_axe_core_finds_nothing_on_any_page(
 ) -> None:
     page.emulate(width=width, dark=dark)
     found = []
-    for path in shown:
+    for path in (*shown, *ACTS):
         open_page(page, address, path, "admin")
         found += [f"{path}: {fault}" for fault in axe.findings(page)]
 
@@ -92,7 +101,7 @@ def test_axe_core_finds_faults_where_they_are(page: Page, address: str) -> None:
 def test_no_page_cuts_anything_off(page: Page, address: str, shown: list[str], width: int) -> None:
     page.emulate(width=width)
     found = []
-    for path in shown:
+    for path in (*shown, *ACTS):
         if not path.endswith("/report"):  # a file for other programs, too, whose tables scroll
             open_page(page, address, path, "admin")
             found += [f"{path}: {cut}" for cut in page.run(CUT_OFF)]
@@ -105,7 +114,7 @@ def test_no_page_breaks_its_content_security_policy(
 ) -> None:
     page.emulate()
     faults = {}
-    for path in shown:
+    for path in (*shown, *ACTS):
         open_page(page, address, path, "admin")
         if found := page.run("window.faults"):
             faults[path] = found

@@ -7,8 +7,11 @@ import re
 import pytest
 
 from mqdlq.causes import find_cause
+from mqdlq.lake.filters import MessageFilter
 from mqdlq.model import AuditKind
+from mqdlq.reading.find import Search
 from tests.support.web.airflow_app import FROM_PAGE, AirflowApp
+from tests.support.web.demo_world import run
 from tests.support.web.page_text import words_of
 from tests.support.world import World
 
@@ -217,3 +220,30 @@ def test_the_owner_of_a_cause_is_named_and_finds_the_own_ones(
     assert rows_of(airflow, "?owner=mine") == {}
     assert CLOSED in rows_of(airflow, "?owner=payments")
     assert "Owner crm" in words_of(airflow.client("op").get(f"/mqdlq/causes/{CRM}").text)
+
+
+def test_what_a_run_for_some_messages_moved_is_in_all_figures_when_it_has_ended(
+    airflow: AirflowApp, own_world: World
+) -> None:
+    client = airflow.client("viewer")
+
+    def figures() -> tuple[str, list[str]]:
+        """Return what lies there of the cause, and depth and attention of the queue."""
+        of_cause = rows_of(airflow).get(CLOSED, "")
+        fleet = words_of(client.get("/mqdlq/fleet?q=demo").text)
+        said = r"\d+ messages need attention by the account|\d+ of 5,000"
+        return of_cause[-11:], re.findall(said, fleet)
+
+    before = figures()
+    closed = MessageFilter(cause_id=CLOSED)
+    search = Search(closed, ["demo"], own_world.ledger, own_world.lake_root)
+    keys = tuple(one.message_key for one in search.messages())
+    own_world.mqsc("ALTER QLOCAL(CLOSED) PUT(ENABLED)")
+    own_world.clock.sleep(60)
+    run(own_world, "demo", "demo-manual__closed", message_keys=keys, action="ACTION(RETRY)")
+
+    assert before == (
+        "2 to act on",
+        ["7 messages need attention by the account", "9 of 5,000"],
+    )
+    assert figures() == ("", ["5 messages need attention by the account", "7 of 5,000"])
