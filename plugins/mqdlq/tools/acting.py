@@ -500,16 +500,16 @@ def _groups(
     }
     if "header_chain" in by:
         by["header_chain"] = pc.fill_null(pc.binary_join(by["header_chain"], " "), "")
-    summed = {"since": since, "expires": expires, "key": batch.column("message_key")}
-    summed["length"] = batch.column("total_length")
-    rows = pa.table(by | summed)
-    known = pc.fill_null(since, pa.scalar(now, since.type)).to_numpy()
-    if (known[1:] < known[:-1]).any():
-        rows = rows.take(np.argsort(known, kind="stable"))
-    aggregates = [([], "count_all"), ("length", "sum"), ("since", "min"), ("expires", "min")]
-    found = rows.group_by([*by], use_threads=False).aggregate([*aggregates, ("key", "first")])
-    groups: list[dict[str, Any]] = found.to_pylist()
-    return groups
+    by_age = np.argsort(pc.fill_null(since, pa.scalar(now, since.type)).to_numpy(), kind="stable")
+    places = np.empty(len(by_age), np.int64)
+    places[by_age] = np.arange(len(by_age))
+    summed = {"since": since, "expires": expires, "length": batch.column("total_length")}
+    rows = pa.table(by | summed | {"place": places}).group_by([*by], use_threads=False)
+    smallest = [(name, "min") for name in ("since", "expires", "place")]
+    found = rows.aggregate([([], "count_all"), ("length", "sum"), *smallest])
+    oldest = pa.array(by_age[found.column("place_min").to_numpy()])
+    groups = found.append_column("key", batch.column("message_key").take(oldest))
+    return list(groups.to_pylist())
 
 
 _SUMMED: Final = frozenset(
@@ -521,7 +521,7 @@ def _stand_in(group: Mapping[str, Any], taken: KnownSnapshot, obstacle: str) -> 
     cause = cause_of_row(group)
     target = (cause.dest_q_name or "", cause.dest_q_mgr_name)
     return Candidate(
-        message_key=group["key_first"].hex(),
+        message_key=group["key"].hex(),
         number=group["count_all"],
         queue_manager=taken.queue_manager,
         queue=taken.queue,
@@ -571,8 +571,8 @@ class _Obstacles:
         for words, keys in self._claims:
             why[are_held(keys, rows)] = number_of[words]
         if self._asked.verb.action is Action.RETRY:
-            cls = rows.column("class").to_numpy(zero_copy_only=False)
-            why[cls != MessageClass.DEAD_LETTER] = number_of[_NO_DLH]
+            is_other = pc.not_equal(rows.column("class"), str(MessageClass.DEAD_LETTER))
+            why[is_other.to_numpy(zero_copy_only=False)] = number_of[_NO_DLH]
         at = rows.column("expires_at")
         expired = pc.fill_null(pc.less_equal(at, pa.scalar(self._now, at.type)), False)
         why[expired.to_numpy(zero_copy_only=False)] = number_of[_EXPIRED]
