@@ -148,6 +148,7 @@ def test_every_parameter_has_a_type_a_description_and_a_valid_default(dag: DAG) 
         "repair": None,
         "full_snapshot": False,
         "dry_run": False,
+        "until_fixed": False,
         "wait": None,
         "apply": False,
         "why": None,
