@@ -21,10 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.causes import CAUSE_COLUMNS, cause_of_row, find_cause
-from mqdlq.constants import MQPER
+from mqdlq.constants import MQPER, MQRC, reason_text
 from mqdlq.controls.ramp import Ramp
 from mqdlq.controls.repair import NO_BODIES, Repair, parse_repair
 from mqdlq.controls.repair.changes import COLUMNS, describe_changes, find_changes
+from mqdlq.diagnosis.keeping import Place, known_diagnoses
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.lake.filters import FilterError, MessageFilter
@@ -339,6 +340,8 @@ def find_candidates(selection: Selection, asked: AskedAction, sources: Sources) 
         if asked.repair is not None and not why:
             row = rows.get(one.message_key)
             candidate = _repaired(candidate, one.cls, row, asked, asked.repair)
+            more = _too_long(one, asked, asked.repair.body_length or 0, sources)
+            candidate = replace(candidate, changes=candidate.changes + more)
         candidates.append(candidate)
     return [*candidates, *map(_unknown, sorted(set(selection.message_keys) - set(keys)))]
 
@@ -428,6 +431,22 @@ def _repaired(
     if repair.body_sha256 and candidate.number > 1:
         return replace(candidate, obstacle="equal messages have its key, and one body is replaced")
     return replace(candidate, changes=describe_changes(changes))
+
+
+def _too_long(one: FoundMessage, asked: AskedAction, length: int, sources: Sources) -> str:
+    """Return that the target took no body so long when the cause was diagnosed, "" if unknown."""
+    target = (asked.to_queue, asked.to_queue_manager)
+    if asked.verb.action is Action.RETRY:
+        target = one.dest_q_name, one.dest_q_mgr_name
+    place = Place(one.handler, one.queue_manager, one.queue)
+    for known in known_diagnoses(place, one.cause_id, sources.ledger) if length else ():
+        most = known.facts.get(f"queue {target[0]}", {}).get("MAXMSGL")
+        if most is None or target[1] not in {"", one.queue_manager}:
+            continue
+        refused = reason_text(MQRC["MQRC_MSG_TOO_BIG_FOR_Q"])
+        told = f"{target[0]} took up to {int(most):,} bytes (MAXMSGL) at {moment(known.at)}"
+        return f"; it may fail with {refused}: {told}" if length > int(most) else ""
+    return ""
 
 
 # The messages that meet a condition: alike ones are counted together, as there may be very many.

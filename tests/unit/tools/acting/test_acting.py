@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from mqdlq.causes import find_cause
 from mqdlq.constants import MQPER
+from mqdlq.controls.repair import Repair
+from mqdlq.diagnosis.keeping import Place, keep
+from mqdlq.diagnosis.records import Diagnosis, Outlook
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
 from mqdlq.lake.filters import MessageFilter
@@ -119,6 +123,34 @@ def test_a_repair_shows_its_changes_and_leaves_out_messages_that_it_does_not_cha
         "format": "MQSTR",
         "coded_char_set_id": 819,
     }
+
+
+@pytest.mark.parametrize(("length", "is_told"), [(100, False), (101, True)])
+def test_a_body_longer_than_its_target_took_is_named_in_the_preview(
+    world: World, length: int, is_told: bool
+) -> None:
+    snapshot(world)
+    message = world.ledger.messages.of_run("run-1")[0]
+    cause = find_cause("dead_letter", 2053, "PAYMENTS", "QM1")
+    facts = {"queue PAYMENTS": {"MAXMSGL": "100"}}
+    found = Diagnosis(world.clock(), Outlook.CLEARED, (), facts, ())
+    keep(Place("test", "QM1", "DLQ"), cause, "full", found, world.ledger)
+    repair = Repair(body_sha256="a" * 64, body_length=length)
+    selection = Selection((message.message_key.hex(),))
+
+    asked = AskedAction(Verb.RETRY, repair=repair)
+    allowed: dict[str, Any] = {"repair": {"body": True}, "payload": "full"}
+    allowed |= {"approval": {"second_person": ["retry"]}}
+
+    previewed = act(world, asked, selection, **allowed)
+
+    ((changes, _),) = previewed.counts("changes")
+    refused = (
+        "; it may fail with MQRC_MSG_TOO_BIG_FOR_Q (2030): PAYMENTS took up to 100 bytes"
+        " (MAXMSGL) at 2026-11-21 12:00:01 UTC"
+    )
+    body = f"body: 4 bytes → {length} bytes with SHA-256 aaaaaaaaaaaa…"
+    assert changes == body + (refused if is_told else "")
 
 
 @pytest.mark.parametrize(
