@@ -159,7 +159,7 @@ def test_a_pcf_command_with_an_absurd_number_gets_a_response(
         ),
         (
             "INQUIRE_Q_STATUS",
-            [NAMED, ("CFIN", "MQIACF_Q_STATUS_TYPE", 1104)],
+            [NAMED, ("CFIN", "MQIACF_Q_STATUS_TYPE", 1106)],
             "MQRCCF_PARM_VALUE_ERROR",
             "MQIACF_Q_STATUS_TYPE",
         ),

@@ -23,7 +23,7 @@ from embedded_mq.engine.objects.attributes import COMMAND_QUEUE, PERFORMANCE_EVE
 from embedded_mq.engine.objects.resolution import Destination
 from embedded_mq.engine.unit_of_work import UnitOfWork
 from embedded_mq.storage.catalogue import CREATED_BY, ENDED, QUIESCING, Catalogue, Definition
-from embedded_mq.storage.directories import process_user
+from embedded_mq.storage.directories import process_program, process_user
 from embedded_mq.storage.store import Store
 
 FIRST_OBJECT_HANDLE = 2
@@ -208,7 +208,10 @@ class Connection:
             self.check_not_quiescing()
             self.check_authority(authority.QUEUE_MANAGER, catalogue.name, "CONNECT")
         self._start = catalogue.start
-        row = self.store.execute("INSERT INTO connection(pid) VALUES(?)", (os.getpid(),))
+        row = self.store.execute(
+            "INSERT INTO connection(pid, user, application) VALUES(?, ?, ?)",
+            (os.getpid(), self.user, process_program()),
+        )
         self.connection_id = int(row.lastrowid or 0)
         self.store.locks.mark_alive(self.connection_id)
         name = catalogue.name.encode().ljust(12)[:12]

@@ -42,6 +42,7 @@ from embedded_mq.pcf.channels import CHANNEL_COMMANDS
 from embedded_mq.pcf.commands import CHANGING, Command, Request
 from embedded_mq.pcf.inquiries import INQUIRING
 from embedded_mq.pcf.messages import Header, Parameter, PcfError
+from embedded_mq.pcf.queue_status import STATUS_COMMANDS
 from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQOD, MQPMO
 
 MQFMT_ADMIN, MQFMT_DEAD_LETTER_HEADER = b"MQADMIN ", b"MQDEAD  "
@@ -50,6 +51,7 @@ COMMANDS: Mapping[int, Command] = {
     **INQUIRING,
     **AUTHORITY_COMMANDS,
     **CHANNEL_COMMANDS,
+    **STATUS_COMMANDS,
 }
 
 

@@ -1,22 +1,19 @@
-"""Run the PCF commands that inquire queues, their names and status, and the queue manager.
+"""Run the PCF commands that inquire queues, their names, and the queue manager.
 
-IBM MQ docs, "Inquire Queue", "Inquire Queue Names", "Inquire Queue Status", "Inquire Queue
-Manager" and the response of each. A generic name omits queues that the user may not display.
+IBM MQ docs, "Inquire Queue", "Inquire Queue Names", "Inquire Queue Manager" and the response of
+each. A generic name omits queues that the user may not display.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.character_fields import object_name
 from embedded_mq.engine.failures import CallFailedError
-from embedded_mq.engine.messages import monitoring
-from embedded_mq.engine.objects import authority, definitions
+from embedded_mq.engine.objects import authority
 from embedded_mq.engine.objects.attributes import Value
 from embedded_mq.engine.objects.inquiring import (
-    NAME_LENGTH,
     QUEUE_MANAGER_SELECTORS,
     QUEUE_SELECTORS,
     queue_manager_values,
@@ -28,24 +25,9 @@ from embedded_mq.pcf.arguments import Arguments, check, matches_filter
 from embedded_mq.pcf.commands import Command, Request, Responses
 from embedded_mq.pcf.messages import Parameter, PcfError, integer, integers, string, strings
 from embedded_mq.storage.catalogue import Definition
-from embedded_mq.storage.store import Store
 
-_NAME = {mq.MQCA_Q_NAME: cf.MQCFT_STRING}
+NAME = {mq.MQCA_Q_NAME: cf.MQCFT_STRING}
 DATE_LENGTH, TIME_LENGTH = 12, 8
-# With MONQ(OFF), times are blank, and the age is MQMON_NOT_AVAILABLE as QTIME always is.
-STATUS_LENGTHS: Mapping[int, int] = {
-    mq.MQIA_CURRENT_Q_DEPTH: 0,
-    mq.MQIA_OPEN_INPUT_COUNT: 0,
-    mq.MQIA_OPEN_OUTPUT_COUNT: 0,
-    mq.MQIA_MONITORING_Q: 0,
-    cf.MQIACF_UNCOMMITTED_MSGS: 0,
-    cf.MQIACF_OLDEST_MSG_AGE: 0,
-    cf.MQIACF_Q_TIME_INDICATOR: 0,
-    cf.MQCACF_LAST_GET_DATE: DATE_LENGTH,
-    cf.MQCACF_LAST_GET_TIME: TIME_LENGTH,
-    cf.MQCACF_LAST_PUT_DATE: DATE_LENGTH,
-    cf.MQCACF_LAST_PUT_TIME: TIME_LENGTH,
-}
 
 
 def inquire_queues(request: Request) -> Responses:
@@ -58,14 +40,14 @@ def inquire_queues(request: Request) -> Responses:
         cf.MQIACF_CLUSTER_INFO: cf.MQCFT_INTEGER,
         cf.MQIACF_Q_ATTRS: cf.MQCFT_INTEGER_LIST,
     }
-    arguments = check(request.parameters, _NAME, optional, QUEUE_SELECTORS)
+    arguments = check(request.parameters, NAME, optional, QUEUE_SELECTORS)
     asked = arguments.selectors(cf.MQIACF_Q_ATTRS, QUEUE_SELECTORS) | {
         mq.MQCA_Q_NAME,
         mq.MQIA_Q_TYPE,
         *filtered_by(arguments),
     }
     responses = []
-    for queue in _selected_queues(request, arguments):
+    for queue in selected_queues(request, arguments):
         values = queue_values(request.connection, queue, asked)
         if matches_filter(values, arguments.filter):
             first = [mq.MQCA_Q_NAME, mq.MQIA_Q_TYPE]
@@ -78,7 +60,7 @@ def inquire_queues(request: Request) -> Responses:
 
 def inquire_queue_names(request: Request) -> Responses:
     """Run MQCMD_INQUIRE_Q_NAMES: return a list of names, possibly empty, and of their types."""
-    arguments = check(request.parameters, _NAME, {mq.MQIA_Q_TYPE: cf.MQCFT_INTEGER})
+    arguments = check(request.parameters, NAME, {mq.MQIA_Q_TYPE: cf.MQCFT_INTEGER})
     pattern, wanted = _pattern(arguments), _type(arguments)
     found = [
         queue
@@ -96,60 +78,6 @@ def inquire_queue_manager(request: Request) -> Responses:
     values = queue_manager_values(request.catalogue)
     chosen = [mq.MQCA_Q_MGR_NAME, *(each for each in asked if each != mq.MQCA_Q_MGR_NAME)]
     return [attribute_parameters(values, chosen, QUEUE_MANAGER_SELECTORS)]
-
-
-def inquire_queue_status(request: Request) -> Responses:
-    """Run MQCMD_INQUIRE_Q_STATUS: return depth, handles and uncommitted messages of queues."""
-    optional = {
-        cf.MQIACF_Q_STATUS_TYPE: cf.MQCFT_INTEGER,
-        cf.MQIACF_Q_STATUS_ATTRS: cf.MQCFT_INTEGER_LIST,
-    }
-    known = {mq.MQCA_Q_NAME: NAME_LENGTH, **STATUS_LENGTHS}
-    arguments = check(request.parameters, _NAME, optional, known)
-    kind = arguments.values.get(cf.MQIACF_Q_STATUS_TYPE, cf.MQIACF_Q_STATUS)
-    if kind != cf.MQIACF_Q_STATUS:
-        raise PcfError.about("MQRCCF_PARM_VALUE_ERROR", cf.MQIACF_Q_STATUS_TYPE)
-    asked = arguments.selectors(cf.MQIACF_Q_STATUS_ATTRS, {**known, cf.MQIACF_Q_STATUS_TYPE: 0})
-    asked |= filtered_by(arguments)
-    responses = []
-    for queue in _selected_queues(request, arguments, is_status=True):
-        values = _status(request, queue)
-        if matches_filter(values, arguments.filter):
-            name = string(mq.MQCA_Q_NAME, object_name(queue.name))
-            chosen = [selector for selector in STATUS_LENGTHS if selector in asked]
-            described = attribute_parameters(values, chosen, known)
-            responses.append([name, integer(cf.MQIACF_Q_STATUS_TYPE, kind), *described])
-    if not responses:
-        raise PcfError.about("MQRCCF_Q_STATUS_NOT_FOUND", mq.MQCA_Q_NAME)
-    return responses
-
-
-def _status(request: Request, queue: Definition) -> dict[int, Value | tuple[int, ...]]:
-    connection = request.connection
-    counted = (mq.MQIA_CURRENT_Q_DEPTH, mq.MQIA_OPEN_INPUT_COUNT, mq.MQIA_OPEN_OUTPUT_COUNT)
-    attributes = queue_values(connection, queue, counted)
-    level = request.catalogue.monitoring(queue)
-    return {
-        mq.MQCA_Q_NAME: queue.name,
-        **{selector: attributes[selector] for selector in counted},
-        mq.MQIA_MONITORING_Q: level,
-        cf.MQIACF_UNCOMMITTED_MSGS: definitions.count_uncommitted(connection.store, queue.queue_id),
-        cf.MQIACF_Q_TIME_INDICATOR: (mq.MQMON_NOT_AVAILABLE, mq.MQMON_NOT_AVAILABLE),
-        **_monitored(connection.store, queue.queue_id, is_on=level != mq.MQMON_OFF),
-    }
-
-
-def _monitored(store: Store, queue_id: int, *, is_on: bool) -> dict[int, Value]:
-    put, got = monitoring.last_put_and_get(store, queue_id) if is_on else (None, None)
-    age = monitoring.oldest_age(store, queue_id, time.time()) if is_on else mq.MQMON_NOT_AVAILABLE
-    values: dict[int, Value] = {cf.MQIACF_OLDEST_MSG_AGE: age}
-    for at, selectors in (
-        (put, (cf.MQCACF_LAST_PUT_DATE, cf.MQCACF_LAST_PUT_TIME)),
-        (got, (cf.MQCACF_LAST_GET_DATE, cf.MQCACF_LAST_GET_TIME)),
-    ):
-        words = ("", "") if at is None else definitions.date_and_time(at)
-        values |= zip(selectors, words, strict=True)
-    return values
 
 
 def _pattern(arguments: Arguments) -> str:
@@ -172,7 +100,7 @@ def filtered_by(arguments: Arguments) -> frozenset[int]:
     return frozenset({arguments.filter.identifier} if arguments.filter else ())
 
 
-def _selected_queues(
+def selected_queues(
     request: Request, arguments: Arguments, *, is_status: bool = False
 ) -> Iterator[Definition]:
     """Yield the queues that match the name and the type, and that the user may display.
@@ -228,5 +156,4 @@ INQUIRING: Mapping[int, Command] = {
     cf.MQCMD_INQUIRE_Q: inquire_queues,
     cf.MQCMD_INQUIRE_Q_NAMES: inquire_queue_names,
     cf.MQCMD_INQUIRE_Q_MGR: inquire_queue_manager,
-    cf.MQCMD_INQUIRE_Q_STATUS: inquire_queue_status,
 }

@@ -13,6 +13,7 @@ import json
 import os
 import pwd
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -49,6 +50,12 @@ def process_user() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return str(os.geteuid())
+
+
+@cache
+def process_program() -> str:
+    """Return the name of this process's program, as its puts and its handles show it."""
+    return Path(sys.executable or "python").name
 
 
 def set_directory(directory: Path) -> None:

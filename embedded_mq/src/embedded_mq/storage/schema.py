@@ -16,7 +16,7 @@ PUT, REPORT, GOT, LOCKED = 1, 2, 3, 4
 """The reason why a message is held. The same unit of work can get a PUT message, but not a REPORT,
 which the queue manager has put. A LOCKED message stays locked when a unit of work ends."""
 
-LAYOUT, LAYOUT_3 = 4, 3
+LAYOUT = 5
 """Stored in the database (PRAGMA application_id); a change of the schema increases it."""
 
 HELD = f"""
@@ -66,7 +66,9 @@ CREATE INDEX by_correl_id ON message(queue_id, correl_id, rank) WHERE correl_id 
 CREATE INDEX expiring ON message(queue_id, expires_at) WHERE expires_at IS NOT NULL;
 CREATE TABLE connection(
     connection_id INTEGER PRIMARY KEY AUTOINCREMENT,
-    pid INTEGER NOT NULL);
+    pid INTEGER NOT NULL,
+    user TEXT NOT NULL DEFAULT '',
+    application TEXT NOT NULL DEFAULT '');
 CREATE TABLE open_handle(
     connection_id INTEGER NOT NULL,
     handle INTEGER NOT NULL,
@@ -74,6 +76,7 @@ CREATE TABLE open_handle(
     input INTEGER NOT NULL,
     exclusive INTEGER NOT NULL,
     output INTEGER NOT NULL,
+    options INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY(connection_id, handle)) WITHOUT ROWID;
 CREATE TABLE operation(
     status TEXT NOT NULL,
@@ -101,5 +104,15 @@ ALTER TABLE connection DROP COLUMN units_ended;
 ALTER TABLE operation ADD COLUMN last_place INTEGER NOT NULL DEFAULT 0;
 {HELD}
 UPDATE queue SET depth = (SELECT count(*) FROM message WHERE queue_id = queue.queue_id);
-PRAGMA application_id = {LAYOUT};
-"""  # noqa: S608 (a number and a text of this module)
+PRAGMA application_id = 4;
+"""  # noqa: S608 (a text of this module)
+
+FROM_LAYOUT_4 = """
+ALTER TABLE connection ADD COLUMN user TEXT NOT NULL DEFAULT '';
+ALTER TABLE connection ADD COLUMN application TEXT NOT NULL DEFAULT '';
+ALTER TABLE open_handle ADD COLUMN options INTEGER NOT NULL DEFAULT 0;
+PRAGMA application_id = 5;
+"""
+
+MIGRATIONS = {3: FROM_LAYOUT_3, 4: FROM_LAYOUT_4}
+"""The change from each earlier layout to the next one."""

@@ -13,9 +13,8 @@ from embedded_mq.storage.catalogue import Catalogue, load
 from embedded_mq.storage.locks import LockFile
 from embedded_mq.storage.schema import (
     BOARD_OF_LAYOUT_3,
-    FROM_LAYOUT_3,
     LAYOUT,
-    LAYOUT_3,
+    MIGRATIONS,
     SCHEMA,
 )
 
@@ -55,17 +54,20 @@ class Store:
             raise
 
     def _check_layout(self, directory: Path) -> None:
-        if self.fetch_value("PRAGMA application_id") == LAYOUT_3:
+        if self._layout() in MIGRATIONS:
             with self.locks.write_lock():
-                if self.fetch_value("PRAGMA application_id") == LAYOUT_3:
-                    self._database.executescript(f"BEGIN IMMEDIATE; {FROM_LAYOUT_3} COMMIT")
-                    (directory / BOARD_OF_LAYOUT_3).unlink(missing_ok=True)
-        if self.fetch_value("PRAGMA application_id") != LAYOUT:
+                while (change := MIGRATIONS.get(self._layout())) is not None:
+                    self._database.executescript(f"BEGIN IMMEDIATE; {change} COMMIT")
+                (directory / BOARD_OF_LAYOUT_3).unlink(missing_ok=True)
+        if self._layout() != LAYOUT:
             raise EmbeddedQueueManagerError(
                 f"the queue manager in {directory} was created by another version of embedded-mq"
                 " and cannot be used by this one; delete the directory and create the queue manager"
                 " again"
             )
+
+    def _layout(self) -> int:
+        return int(self.fetch_value("PRAGMA application_id"))
 
     @classmethod
     def create(

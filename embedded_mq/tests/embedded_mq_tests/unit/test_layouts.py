@@ -12,7 +12,15 @@ import embedded_mq
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq_tests.builders import Application
 
-TO_LAYOUT_3 = """
+TO_LAYOUT_4 = """
+ALTER TABLE open_handle DROP COLUMN options;
+ALTER TABLE connection DROP COLUMN application;
+ALTER TABLE connection DROP COLUMN user;
+PRAGMA application_id = 4;
+"""
+TO_LAYOUT_3 = (
+    TO_LAYOUT_4
+    + """
 DROP TRIGGER put; DROP TRIGGER removed; DROP TRIGGER got; DROP TRIGGER given_back;
 DROP TABLE held;
 ALTER TABLE queue DROP COLUMN depth;
@@ -21,6 +29,7 @@ ALTER TABLE connection ADD COLUMN units_ended INTEGER NOT NULL DEFAULT 0;
 INSERT INTO connection(pid, units_ended) VALUES(1, 7);
 PRAGMA application_id = 3;
 """
+)
 
 
 @pytest.fixture
@@ -64,6 +73,23 @@ def test_a_queue_manager_of_layout_3_is_opened_with_its_messages(home: Path) -> 
 
     assert columns(home) == made
     assert not board.exists()
+
+
+def test_a_queue_manager_of_layout_4_is_opened_with_its_messages(home: Path) -> None:
+    import ibmmq
+
+    made = columns(home)
+    app = Application(ibmmq, "QM1")
+    app.put("A", b"1")
+    app.disconnect()
+    with closing(sqlite3.connect(home / "queue_manager.sqlite")) as database:
+        database.executescript(TO_LAYOUT_4)
+
+    app = Application(ibmmq, "QM1")
+    assert app.bodies("A") == [b"1"]
+    app.disconnect()
+
+    assert columns(home) == made
 
 
 def test_a_queue_manager_of_an_unknown_layout_is_rejected(home: Path) -> None:

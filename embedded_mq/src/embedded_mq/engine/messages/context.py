@@ -6,16 +6,15 @@ IBM MQ docs, "Message context".
 from __future__ import annotations
 
 import os
-import sys
 import time
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.character_fields import blank_padded, normalised
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.storage.directories import process_program
 from embedded_mq.structures import MQMD
 
 _CONTEXT = MQMD.reader("user_identifier", "appl_origin_data")
@@ -159,4 +158,4 @@ def set_queue_manager_origin(md: MQMD, name: str, now: float) -> None:
 
 @cache
 def _program_name() -> bytes:
-    return blank_padded(Path(sys.executable or "python").name, 28)
+    return blank_padded(process_program(), 28)

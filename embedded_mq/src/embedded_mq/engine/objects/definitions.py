@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from embedded_mq.engine.objects import authority
 from embedded_mq.engine.objects.attributes import Value
@@ -72,6 +73,27 @@ def count_handles(store: Store, queue_id: int) -> int:
     return int(
         store.fetch_value("SELECT count(*) FROM open_handle WHERE queue_id = ?", (queue_id,))
     )
+
+
+class OpenHandle(NamedTuple):
+    """One open handle of a queue, and the application that has it."""
+
+    application: str
+    user: str
+    pid: int
+    options: int
+    is_input: bool
+    is_exclusive: bool
+
+
+def open_handles(store: Store, queue_id: int) -> Iterator[OpenHandle]:
+    """Yield the open handles of a queue."""
+    rows = store.execute(
+        "SELECT application, user, pid, options, input, exclusive FROM open_handle"
+        " JOIN connection USING(connection_id) WHERE queue_id = ? ORDER BY connection_id, handle",
+        (queue_id,),
+    )
+    return map(OpenHandle._make, rows.fetchall())
 
 
 def count_uncommitted(store: Store, queue_id: int) -> int:

@@ -198,7 +198,7 @@ def _register_handle(connection: Connection, opened: OpenObject, queue: Definiti
             if kind:
                 _check_not_in_use(connection, queue, is_exclusive=is_exclusive)
             connection.store.execute(
-                "INSERT INTO open_handle VALUES(?, ?, ?, ?, ?, ?)",
+                "INSERT INTO open_handle VALUES(?, ?, ?, ?, ?, ?, ?)",
                 (
                     connection.connection_id,
                     opened.handle,
@@ -206,6 +206,7 @@ def _register_handle(connection: Connection, opened: OpenObject, queue: Definiti
                     bool(kind),
                     is_exclusive,
                     opened.allows(mq.MQOO_OUTPUT),
+                    opened.options,
                 ),
             )
     except CallFailedError:
