@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.diagnosis.records import Facts, Inquiry
 from mqdlq.errors import QueueManagerError
-from mqdlq.mqi.browse import GONE, get_options
+from mqdlq.headers import MessageDescriptor
+from mqdlq.headers.representation import parse_gmt
+from mqdlq.mqi.browse import GONE, BrowseCursor, get_options
 from mqdlq.mqi.connect import MQCC_FAILED, QueueManager, name_bytes
+from mqdlq.mqi.evidence import MAX_EVENT_LENGTH, read_refusal
 from mqdlq.mqi.inquiries import run_command
 from mqdlq.words import count
 
@@ -84,6 +88,8 @@ _CHANNEL_STATUS: Final = {
     "LSTMSGTI": "MQCACH_LAST_MSG_TIME",
 }
 _BEGINNING: Final = 64
+EVENT_QUEUE: Final = "SYSTEM.ADMIN.QMGR.EVENT"
+_MOST_EVENTS: Final = 1_000
 _MQCHT_SENDER: Final = 1
 _MQOT_Q: Final = 1
 _MQZAET_PRINCIPAL: Final = 1
@@ -196,6 +202,29 @@ class Look:
         read = _facts(found[0] if found else {}, _CHANNEL_STATUS, self._number)
         self.facts[f"channel {name}"] = _Told({"STATUS": "INACTIVE"} | read)
         return self.facts[f"channel {name}"]
+
+    def refusals(self, queue: str) -> dict[str, str]:
+        """Return when each user was last refused on a queue, by the authority events there are.
+
+        They are browsed, and stay. Without the event queue, or events, there are none.
+        """
+        found: dict[str, str] = {}
+        with self._noting("MQGET (browse)", EVENT_QUEUE) as answer:
+            try:
+                with self._queue_manager.browsing(EVENT_QUEUE) as opened:
+                    cursor = BrowseCursor(
+                        self._queue_manager, opened, EVENT_QUEUE, length=MAX_EVENT_LENGTH
+                    )
+                    for event in islice(cursor.messages(), _MOST_EVENTS):
+                        refused = read_refusal(event.prefix)
+                        if refused is not None and refused[0] == queue:
+                            md = MessageDescriptor.decode(event.descriptor)
+                            at = parse_gmt(md.put_date, md.put_time)
+                            found[refused[1]] = f"{at:%Y-%m-%d %H:%M}" if at else ""
+            except QueueManagerError as error:
+                answer.append(reason_text(error.reason))
+            answer.append(count(len(found), "refused user"))
+        return found
 
     def beginning(self, queue: str, msg_id: bytes, offset: int) -> bytes:
         """Browse some bytes of a message's body behind its headers; b"" if it is gone.

@@ -239,7 +239,7 @@ def _inhibited(name: str, queue: Facts) -> Iterator[Finding]:
 
 
 def find_refused_users(look: Look, subject: Subject) -> Iterator[Finding]:
-    """Yield the users of dead letters that lack +put on what they open: a queue, or a route.
+    """Yield who lacks +put on what is opened, a queue or a route: users of events, and of messages.
 
     For a queue at another queue manager that is the transmission queue (IBM MQ docs,
     "Authorizations for MQI calls"). Raises NotToldError.
@@ -249,19 +249,16 @@ def find_refused_users(look: Look, subject: Subject) -> Iterator[Finding]:
         name = place
     if look.queue(name) is None:
         return
-    for user in subject.users:
+    refused = look.refusals(name)
+    for user in dict.fromkeys([*refused, *subject.users]):
         may, held = look.may_put(user, name)
         if not may:
-            comment = f"Lets user {user} put to {name}."
+            last = f"; last refused {refused[user]}" if refused.get(user) else ""
+            command = "SET AUTHREC PROFILE({}) OBJTYPE(QUEUE) PRINCIPAL({}) AUTHADD(PUT)"
             yield Finding(
                 subject.reason,
-                f"{visible(user)} lacks +put on {name} (has {held or 'no authority'})",
-                mqsc(
-                    comment,
-                    "SET AUTHREC PROFILE({}) OBJTYPE(QUEUE) PRINCIPAL({}) AUTHADD(PUT)",
-                    name,
-                    user,
-                ),
+                f"{visible(user)} lacks +put on {name} (has {held or 'no authority'}){last}",
+                mqsc(f"Lets user {user} put to {name}.", command, name, user),
             )
 
 

@@ -212,6 +212,30 @@ def _local_time(parameters: Parameters, names: tuple[int, int]) -> datetime | No
         return None
 
 
+# Authority events: who was refused on a queue, and when.
+
+MQCMD_Q_MGR_EVENT: Final = 44
+MQCACF_USER_IDENTIFIER: Final = 3025
+
+
+def read_refusal(body: bytes) -> tuple[str, str] | None:
+    """Return the queue and the user of an authority event about a queue, None for other bytes.
+
+    IBM MQ docs, "Not Authorized (type 2)".
+    """
+    kind, command, reason, parameters = read_pcf(body) or _NOTHING
+    names = (parameters.get(one) for one in (MQCA_Q_NAME, MQCACF_USER_IDENTIFIER))
+    queue, user = (
+        one.decode("ascii", "replace") if isinstance(one, bytes) else "" for one in names
+    )
+    is_event = (kind, command, reason) == (
+        MQCFT_EVENT,
+        MQCMD_Q_MGR_EVENT,
+        MQRC["MQRC_NOT_AUTHORIZED"],
+    )
+    return (queue, user) if is_event and queue and user else None
+
+
 # Queue depth events, so that a trigger looks at a queue earlier.
 #
 # IBM MQ docs, "Understanding queue depth events". An event tells no more than that the queue is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -306,3 +307,36 @@ def test_a_message_too_long_for_a_channel_names_the_smallest_maxmsgl_that_takes_
     )
     world.mqsc(found.findings[0].commands[1])
     assert look(world, Subject(2218, ("ANY", "QM7"), longest=6000)).outlook is Outlook.UNKNOWN
+
+
+def authority_event(queue: str, user: str) -> bytes:
+    """Build an event as a queue manager puts it for an MQOPEN (Not Authorized, type 2)."""
+
+    def text(parameter: int, value: str, length: int) -> bytes:
+        data = value.encode().ljust(length)
+        return struct.pack("=5i", 4, 20 + length, parameter, 819, length) + data
+
+    parameters = [
+        text(2015, "QM1", 48),
+        struct.pack("=4i", 3, 16, 1020, 2),
+        text(3025, user, 12),
+        text(2016, queue, 48),
+    ]
+    header = struct.pack("=9i", 7, 36, 1, 44, 1, 1, 1, 2035, len(parameters))
+    return header + b"".join(parameters)
+
+
+def test_an_authority_event_says_who_was_refused_last_and_when(world: World) -> None:
+    world.mqsc("DEFINE QLOCAL(SYSTEM.ADMIN.QMGR.EVENT) REPLACE\n" + AUTHORITIES)
+    for queue, user, at in (("ORDERS", "mover", b"09000000"), ("PARKED", "other", b"09010000")):
+        fields = {"Format": b"MQEVENT ", "PutDate": b"20261121", "PutTime": at}
+        world.put("SYSTEM.ADMIN.QMGR.EVENT", authority_event(queue, user), **fields)
+
+    found = look(world, Subject(2035, ("ORDERS", ""), users=("svcpay",)))
+
+    assert [one.text for one in found.findings if one.reason] == [
+        "mover lacks +put on ORDERS (has no authority); last refused 2026-11-21 09:00",
+        "svcpay lacks +put on ORDERS (has +inq)",
+    ]
+    assert "1 refused user" in [one.answer for one in found.inquiries]
+    assert world.depths("SYSTEM.ADMIN.QMGR.EVENT") == (2,)
