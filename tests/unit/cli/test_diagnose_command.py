@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ from mqdlq.lake import whole_rows
 from mqdlq.reading.report.building import control_lines, summarize_run
 from mqdlq.stages.diagnosing import diagnose_run
 from mqdlq.stages.snapshot.taking import record_causes
+from tests.support.diagnosed import without_alteration
 from tests.support.world import World
 
 pytestmark = pytest.mark.stages
@@ -42,11 +42,6 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         world.handle("WAIT(NO)\nACTION(RETRY) RETRY(1)")
         (tmp_path / "rules" / "test.yaml").write_text("connection: mq\nrules: test.rules\n")
         yield world
-
-
-def without_alteration(text: str) -> str:
-    """Leave out when queues were altered, which the queue manager's clock says."""
-    return re.sub(", altered [-0-9]+ [0-9:]+", "", text)
 
 
 def mqdlq(*arguments: str) -> Result:

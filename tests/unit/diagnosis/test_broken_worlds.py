@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,27 +10,13 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
-from mqdlq.diagnosis.diagnosing import diagnose
 from mqdlq.diagnosis.obstacles import Subject
-from mqdlq.diagnosis.records import Diagnosis, Outlook
+from mqdlq.diagnosis.records import Outlook
 from mqdlq.errors import QueueManagerError
-from tests.support.unchanged import nothing_changes
+from tests.support.diagnosed import look, without_alteration
 from tests.support.world import World
 
 REST = "DEFINE QLOCAL(ORDERS.INPUT)\nDEFINE QLOCAL(TO.QM7) USAGE(XMITQ)\n"
-
-
-@pytest.fixture(name="world")
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path, client="ibmmq")
-    with world.ledger:
-        yield world
-
-
-def look(world: World, subject: Subject) -> Diagnosis:
-    with nothing_changes(world), world.connect() as queue_manager:
-        return diagnose(queue_manager, subject, world.clock)
 
 
 def put(world: World, subject: Subject) -> int:
@@ -154,7 +138,7 @@ def test_a_diagnosis_names_what_is_broken_and_its_command_mends_it(world: World,
 
     assert reason
     # The queue manager's clock says when a queue was altered.
-    told = re.sub(", altered [-0-9]+ [0-9:]+", "", found.findings[0].text)
+    told = without_alteration(found.findings[0].text)
     assert (found.outlook, told) == (Outlook.REFUSED, text)
     assert found.findings[0].reason == reason
     world.mqsc("\n".join(found.findings[0].commands))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -18,21 +16,8 @@ from mqdlq.diagnosis.evidence import begins_like
 from mqdlq.diagnosis.looking import LONGEST_S, Look, NotToldError
 from mqdlq.diagnosis.obstacles import Sample, Subject, mqsc
 from mqdlq.diagnosis.records import Diagnosis, Outlook, changes
-from tests.support.unchanged import nothing_changes
+from tests.support.diagnosed import look
 from tests.support.world import NOON, World
-
-
-@pytest.fixture(name="world")
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path, client="ibmmq")
-    with world.ledger:
-        yield world
-
-
-def look(world: World, subject: Subject) -> Diagnosis:
-    with nothing_changes(world), world.connect() as queue_manager:
-        return diagnose(queue_manager, subject, world.clock)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from mqdlq.handlers import load_handler
 from mqdlq.model import Outcome
 from mqdlq.reading.report.building import control_lines, summarize_run
 from mqdlq.stages.execute import make_pass, settle
+from tests.support.diagnosed import without_alteration
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.stages
@@ -29,10 +29,6 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     world = World(tmp_path, client="ibmmq")
     with world.ledger:
         yield world
-
-
-def without_alteration(text: str) -> str:
-    return re.sub(", altered [-0-9]+ [0-9:]+", "", text)
 
 
 def put(world: World, queue: str, number: int = 3) -> None:

@@ -1,13 +1,27 @@
-"""Prove that a block of a test has changed nothing on an embedded queue manager."""
+"""Diagnose in a world, and prove that nothing changes on its embedded queue manager."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import embedded_mq
+from mqdlq.diagnosis.diagnosing import diagnose
+from mqdlq.diagnosis.obstacles import Subject
+from mqdlq.diagnosis.records import Diagnosis
 from tests.support.world import World
+
+
+def look(world: World, subject: Subject) -> Diagnosis:
+    with nothing_changes(world), world.connect() as queue_manager:
+        return diagnose(queue_manager, subject, world.clock)
+
+
+def without_alteration(text: str) -> str:
+    """Leave out when queues were altered, which the queue manager's clock says."""
+    return re.sub(", altered [-0-9]+ [0-9:]+", "", text)
 
 
 @contextmanager
