@@ -21,6 +21,7 @@ from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 if TYPE_CHECKING:
     from embedded_mq.clients.installing import install, shadows
     from embedded_mq.mqsc.administration import create_defined, depths, run_mqsc
+    from embedded_mq.storage.call_log import log_of_calls
     from embedded_mq.storage.directories import create, exists, in_directory, names
     from embedded_mq.storage.dumping import dump, load
     from embedded_mq.storage.faults import faults
@@ -39,6 +40,7 @@ __all__ = [
     "in_directory",
     "install",
     "load",
+    "log_of_calls",
     "names",
     "quiesce",
     "run_mqsc",
@@ -53,6 +55,7 @@ _MODULES = {
     "storage.dumping": ("dump", "load"),
     "storage.faults": ("faults",),
     "storage.lifecycle": ("end", "quiesce", "start", "status"),
+    "storage.call_log": ("log_of_calls",),
     "storage.directories": ("create", "exists", "in_directory", "names"),
 }
 

@@ -32,7 +32,7 @@ from embedded_mq.engine.messages import getting, putting
 from embedded_mq.engine.objects import closing, opening
 from embedded_mq.option_structures import MQCMHO
 from embedded_mq.pcf import command_server
-from embedded_mq.storage import directories
+from embedded_mq.storage import call_log, directories
 from embedded_mq.storage.faults import apply_faults, faults, queue_manager_faults_due
 from embedded_mq.storage.lies import LIES, with_lies
 from embedded_mq.structures import MQGMO, MQMD, MQOD, MQPMO
@@ -108,7 +108,7 @@ def execute_call(
         with connection.lock:  # threads that share the handle make one call at a time
             connection.store.has_written = False
             catalogue = connection.check_running()
-            if faults or catalogue.has_faults:
+            if faults or catalogue.has_faults or call_log.is_on():
                 return _run_with_faults(verb, connection, operation, subject, arguments)
             answer = operation(connection, *arguments)
             if connection.has_new_commands:
@@ -137,6 +137,7 @@ def _run_with_faults(
         if isinstance(subject, int)
         else opening.object_name_in(subject)
     )
+    call_log.note(connection.connection_id, verb, queue, arguments)
     due = faults.due(verb, queue) + queue_manager_faults_due(connection, verb, queue)
     apply_faults(due, "before", connection)
     lies = [fault.what for fault in due if fault.what in LIES]
@@ -219,6 +220,7 @@ def connect(
     except (sqlite3.Error, OSError):
         log.exception("the database of queue manager %s cannot be opened", wanted)
         return UNUSABLE_HANDLE, MQCC_FAILED, MQRC["MQRC_Q_MGR_NOT_AVAILABLE"]
+    call_log.note(connection.connection_id, verb, wanted)
     connection.thread = None if is_shared else threading.current_thread()
     if options & mq.MQCNO_HANDLE_SHARE_NO_BLOCK:
         connection.lock = NonblockingLock()

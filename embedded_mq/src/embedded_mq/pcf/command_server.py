@@ -43,6 +43,7 @@ from embedded_mq.pcf.commands import CHANGING, Command, Request
 from embedded_mq.pcf.inquiries import INQUIRING
 from embedded_mq.pcf.messages import Header, Parameter, PcfError
 from embedded_mq.pcf.queue_status import STATUS_COMMANDS
+from embedded_mq.storage import call_log
 from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQOD, MQPMO
 
 MQFMT_ADMIN, MQFMT_DEAD_LETTER_HEADER = b"MQADMIN ", b"MQDEAD  "
@@ -53,6 +54,8 @@ COMMANDS: Mapping[int, Command] = {
     **CHANNEL_COMMANDS,
     **STATUS_COMMANDS,
 }
+
+_NAMES = {number: name for name, number in vars(cf).items() if name.startswith("MQCMD_")}
 
 
 def serve(directory: Path) -> None:
@@ -218,6 +221,8 @@ def _run_command(server: Connection, md: MQMD, body: bytes, order: str) -> list[
     if header.command not in COMMANDS:
         log.warning("the PCF command %s is not emulated", header.command)
         raise PcfError("MQRCCF_CFH_COMMAND_ERROR")
+    names = (text(each.value) for each in parameters if isinstance(each.value, bytes))
+    call_log.note(server.connection_id, _NAMES[header.command], next(names, ""))
     request = Request(server, text(md.user_identifier), parameters)
     request.check_authority(authority.QUEUE_MANAGER, request.catalogue.name, "DSP")
     return COMMANDS[header.command](request)
