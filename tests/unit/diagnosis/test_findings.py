@@ -16,7 +16,7 @@ from mqdlq.diagnosis.evidence import begins_like
 from mqdlq.diagnosis.looking import LONGEST_S, Look, NotToldError
 from mqdlq.diagnosis.obstacles import Sample, Subject, mqsc
 from mqdlq.diagnosis.records import Diagnosis, Outlook, changes
-from tests.support.diagnosed import look
+from tests.support.diagnosed import look, nothing_changes
 from tests.support.world import NOON, World
 
 
@@ -325,3 +325,18 @@ def test_an_authority_event_says_who_was_refused_last_and_when(world: World) -> 
     ]
     assert "1 refused user" in [one.answer for one in found.inquiries]
     assert world.depths("SYSTEM.ADMIN.QMGR.EVENT") == (2,)
+
+
+def put_and_back_out(world: World) -> None:
+    with nothing_changes(), world.connect() as queue_manager:
+        client, target = queue_manager.client, queue_manager.client.module.OD(ObjectName=b"ORDERS")
+        options = client.packed.PMO(Options=client.CMQC.MQPMO_SYNCPOINT)
+        queue_manager.handle.put1(target, b"", client.packed.MD(), options)
+        queue_manager.handle.backout()
+
+
+def test_a_change_is_found_even_if_it_is_undone(world: World) -> None:
+    with pytest.raises(AssertionError) as caught:
+        put_and_back_out(world)
+
+    assert str(caught.value) == "the block may change something: MQPUT1 ORDERS, MQBACK"
