@@ -200,6 +200,12 @@ OTHER_MESSAGES = (
         " are enabled for the queue",
         "test_an_event_disables_itself_and_enables_its_counterparts",
     ),
+    Fact(
+        "authority events (Not Authorized, type 2)",
+        "put on SYSTEM.ADMIN.QMGR.EVENT with AUTHOREV(ENABLED) when MQOPEN or MQPUT1 fails; not"
+        " when a connection or a PCF command is refused",
+        "test_a_refused_open_puts_an_authority_event",
+    ),
     Fact("trigger messages, other events, activity reports", "not generated"),
 )
 

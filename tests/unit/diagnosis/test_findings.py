@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -16,6 +17,7 @@ from mqdlq.diagnosis.evidence import begins_like
 from mqdlq.diagnosis.looking import LONGEST_S, Look, NotToldError
 from mqdlq.diagnosis.obstacles import Sample, Subject, mqsc
 from mqdlq.diagnosis.records import Diagnosis, Outlook, changes
+from mqdlq.errors import QueueManagerError
 from tests.support.diagnosed import look, nothing_changes
 from tests.support.world import NOON, World
 
@@ -340,3 +342,20 @@ def test_a_change_is_found_even_if_it_is_undone(world: World) -> None:
         put_and_back_out(world)
 
     assert str(caught.value) == "the block may change something: MQPUT1 ORDERS, MQBACK"
+
+
+def test_an_open_that_was_refused_leaves_an_event_that_names_its_user(world: World) -> None:
+    world.mqsc("ALTER QMGR AUTHOREV(ENABLED)\n" + AUTHORITIES)
+    own, world.settings = world.settings, replace(world.settings, user="svcpay")
+    with (
+        world.connect() as queue_manager,
+        suppress(QueueManagerError),
+        queue_manager.browsing("ORDERS"),
+    ):
+        pass
+    world.settings = own
+
+    found = look(world, Subject(2035, ("ORDERS", "")))
+
+    (text,) = [one.text for one in found.findings if one.reason]
+    assert text.startswith("svcpay lacks +put on ORDERS (has +inq); last refused 20")

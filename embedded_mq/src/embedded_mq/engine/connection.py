@@ -19,7 +19,11 @@ from embedded_mq.engine import unit_of_work
 from embedded_mq.engine.failures import CallFailedError, log
 from embedded_mq.engine.messages.properties import MessageHandles
 from embedded_mq.engine.objects import authority, definitions
-from embedded_mq.engine.objects.attributes import COMMAND_QUEUE, PERFORMANCE_EVENT_QUEUE
+from embedded_mq.engine.objects.attributes import (
+    COMMAND_QUEUE,
+    PERFORMANCE_EVENT_QUEUE,
+    QUEUE_MANAGER_EVENT_QUEUE,
+)
 from embedded_mq.engine.objects.resolution import Destination
 from embedded_mq.engine.unit_of_work import UnitOfWork
 from embedded_mq.storage.catalogue import CREATED_BY, ENDED, QUIESCING, Catalogue, Definition
@@ -121,7 +125,7 @@ class ResolvedQueue:
         self.has_depth_events = (
             bool(catalogue.number("PERFMEV"))
             and any(queue.number(word) for word in ("QDPHIEV", "QDPLOEV", "QDPMAXEV"))
-            and queue.name != PERFORMANCE_EVENT_QUEUE
+            and queue.name not in {PERFORMANCE_EVENT_QUEUE, QUEUE_MANAGER_EVENT_QUEUE}
         )
         self.is_monitored = catalogue.monitoring(queue) != mq.MQMON_OFF
         self.is_fifo = queue.number("MSGDLVSQ") == mq.MQMDS_FIFO

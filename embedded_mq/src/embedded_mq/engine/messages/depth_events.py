@@ -16,20 +16,16 @@ import time
 from dataclasses import dataclass
 
 from embedded_mq import mqi_constants as mq
-from embedded_mq.character_fields import blank_padded, object_name
+from embedded_mq.character_fields import object_name
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection, ResolvedQueue
-from embedded_mq.engine.failures import MQCC_WARNING, CallFailedError, log
-from embedded_mq.engine.messages import placing
-from embedded_mq.engine.messages.context import set_queue_manager_origin
+from embedded_mq.engine.failures import MQCC_WARNING, CallFailedError
+from embedded_mq.engine.messages import events
 from embedded_mq.engine.objects import definitions
 from embedded_mq.engine.objects.attributes import PERFORMANCE_EVENT_QUEUE
 from embedded_mq.pcf import constants as cf
 from embedded_mq.pcf import messages as pcf
-from embedded_mq.storage.catalogue import Catalogue
-from embedded_mq.structures import MQMD
 
-MQFMT_EVENT = b"MQEVENT "
 PERCENT = 100
 
 
@@ -130,40 +126,4 @@ def _report(
         pcf.integer(mq.MQIA_MSG_ENQ_COUNT, puts),
         pcf.integer(mq.MQIA_MSG_DEQ_COUNT, gets),
     )
-    _put(connection, catalogue, pcf.write(header, parameters), now)
-
-
-def _put(connection: Connection, catalogue: Catalogue, body: bytes, now: float) -> None:
-    """Put an event message outside of all units of work; if it cannot be put, it is lost."""
-    try:
-        target = _event_queue(catalogue)
-        md = _descriptor(connection, target, now)
-        placing.check_fits(target, md, body)
-        placing.place(connection, target, md, (md.pack(), None, body), now=now, in_unit=False)
-    except CallFailedError as failure:
-        log.warning("an event message for %s is lost: %s", PERFORMANCE_EVENT_QUEUE, failure)
-
-
-def _event_queue(catalogue: Catalogue) -> ResolvedQueue:
-    queue = catalogue.by_name.get(PERFORMANCE_EVENT_QUEUE)
-    if queue is None or queue.type != mq.MQQT_LOCAL:
-        raise CallFailedError("MQRC_UNKNOWN_OBJECT_NAME")
-    target = ResolvedQueue(catalogue, (queue,), None)
-    if target.is_put_inhibited:
-        raise CallFailedError("MQRC_PUT_INHIBITED")
-    return target
-
-
-def _descriptor(connection: Connection, target: ResolvedQueue, now: float) -> MQMD:
-    """Return the MQMD of an event (IBM MQ docs, "Event message MQMD (message descriptor)")."""
-    name, md = target.catalogue.name, MQMD.blank()
-    md.struc_id, md.version = b"MD  ", mq.MQMD_VERSION_2
-    md.msg_type, md.expiry = mq.MQMT_DATAGRAM, mq.MQEI_UNLIMITED
-    md.encoding, md.coded_char_set_id = mq.MQENC_NATIVE, target.ccsid
-    md.format, md.msg_id = MQFMT_EVENT, connection.new_id()
-    md.priority, md.persistence = target.priority, target.persistence
-    md.reply_to_q, md.reply_to_q_mgr = object_name(""), object_name(name)
-    md.user_identifier, md.appl_identity_data = blank_padded("", 12), blank_padded("", 32)
-    md.msg_seq_number, md.original_length = 1, mq.MQOL_UNDEFINED
-    set_queue_manager_origin(md, name, now)
-    return md
+    events.put(connection, PERFORMANCE_EVENT_QUEUE, header, parameters, now)

@@ -6,6 +6,7 @@ from embedded_mq import mqi_constants as mq
 from embedded_mq.character_fields import object_name, text
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError, check_bits, not_emulated
+from embedded_mq.engine.messages import authority_events
 from embedded_mq.engine.objects import authority, dynamic_queues
 from embedded_mq.engine.objects.resolution import Destination, find_definition, resolve
 from embedded_mq.storage.catalogue import Definition
@@ -67,6 +68,25 @@ def open_object(
     opens its object without registering it: it accepts a queue only, but not a model queue, and
     closes it in the same call, so that other applications never see the open handle.
     """
+    try:
+        return _open(connection, od, options, is_registered=is_registered)
+    except CallFailedError as failure:
+        user = text(od.alternate_user_id) if _has_alternate_user(connection, options) else ""
+        authority_events.report_refusal(connection, failure, od, options, user or connection.user)
+        raise
+
+
+def _has_alternate_user(connection: Connection, options: int) -> bool:
+    """Return whether an alternate user is checked, whom the connection's user may stand for."""
+    if not options & mq.MQOO_ALTERNATE_USER_AUTHORITY:
+        return False
+    catalogue = connection.store.catalogue()
+    return "ALTUSR" in authority.granted_authorities(
+        catalogue, connection.user, authority.QUEUE_MANAGER, catalogue.name
+    )
+
+
+def _open(connection: Connection, od: MQOD, options: int, *, is_registered: bool) -> OpenObject:
     _check_options(options)
     _check_descriptor(od)
     if options & mq.MQOO_FAIL_IF_QUIESCING:
