@@ -306,3 +306,74 @@ def test_a_user_without_display_may_not_ask_what_users_may_do(
 
     with alice.failing("MQRC_NOT_AUTHORIZED"):
         authority_of(alice, "alice", "A")
+
+
+def records(app: Application, option: str, name: str, kind: int = 1, **given: Any) -> list[Any]:
+    """Inquire authority records: the profile, the user and the authorities of each."""
+    fields = app.mqi.CMQCFC
+    pcf = app.mqi.PCFExecute(app.handle)
+    try:
+        found = pcf.MQCMD_INQUIRE_AUTH_RECS(
+            {
+                fields.MQIACF_AUTH_OPTIONS: getattr(fields, f"MQAUTHOPT_{option}", 0),
+                fields.MQCACF_AUTH_PROFILE_NAME: name.encode(),
+                fields.MQIACF_OBJECT_TYPE: kind,
+                **{getattr(fields, word): value for word, value in given.items()},
+            }
+        )
+    finally:
+        pcf.disconnect()
+    return [
+        (
+            one[fields.MQCACF_AUTH_PROFILE_NAME].rstrip().decode(),
+            one[fields.MQCACF_ENTITY_NAME].rstrip(b" \0").decode(),
+            one[fields.MQIACF_AUTHORIZATION_LIST],
+        )
+        for one in found
+    ]
+
+
+def test_pcf_inquires_the_authority_records_of_a_profile(mq: World) -> None:
+    """MQCMD_INQUIRE_AUTH_RECS. IBM MQ docs, "Inquire Authority Records": options of the name."""
+    app = mq.connect()
+    mq.mqsc(CONNECT)
+    for profile, user in (("PAY.*", "alice"), ("PAY.IN", "bob"), ("PAY.**", "bob")):
+        allow(mq, profile, "PUT", user=user)
+    put = [app.mqi.CMQCFC.MQAUTH_OUTPUT]
+
+    assert records(app, "NAME_EXPLICIT", "PAY.*") == [("PAY.*", "alice", put)]
+    assert records(app, "NAME_ALL_MATCHING", "PAY.OUT") == [
+        ("PAY.*", "alice", put),
+        ("PAY.**", "bob", put),
+    ]
+    assert records(app, "NAME_AS_WILDCARD", "*.I?") == [("PAY.IN", "bob", put)]
+    assert records(
+        app, "NAME_ALL_MATCHING", "PAY.IN", MQCACF_ENTITY_NAME=b"bob", MQIACF_ENTITY_TYPE=1
+    ) == [("PAY.**", "bob", put), ("PAY.IN", "bob", put)]
+    ((name, _, held),) = records(app, "NAME_EXPLICIT", "", 5, MQCACF_ENTITY_NAME=b"alice")
+    assert (name, held) == (
+        "QM1",
+        [app.mqi.CMQCFC.MQAUTH_CONNECT, app.mqi.CMQCFC.MQAUTH_INQUIRE],
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "reason"),
+    [
+        ("NAME_EXPLICIT", {}, 3200),
+        ("NO_SUCH_OPTION", {}, 2046),
+        ("NAME_EXPLICIT", {"MQIACF_ENTITY_TYPE": 2}, 3229),
+        ("NAME_EXPLICIT", {"MQIACF_OBJECT_TYPE": 2}, 3229),
+    ],
+    ids=["none", "option", "group", "kind"],
+)
+def test_pcf_refuses_a_wrong_inquiry_of_authority_records(
+    mq: World, option: str, given: dict[str, int], reason: int
+) -> None:
+    """IBM MQ docs, "Inquire Authority Records": error codes; MQRCCF_NONE_FOUND is unverified."""
+    app = mq.connect()
+
+    with pytest.raises(app.mqi.MQMIError) as caught:
+        records(app, option, "PAY.IN", **given)
+
+    assert caught.value.reason == reason

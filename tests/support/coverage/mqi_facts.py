@@ -312,7 +312,8 @@ TO_VERIFY = (
         " an empty queue; and whether a report or an event message counts as the last put."
     ),
     (
-        "The reason code of an inquiry of a channel that does not fit its type, and whether STOP"
+        "The reason code of an inquiry of authority records that finds none (MQRCCF_NONE_FOUND"
+        " here), and of an inquiry of a channel that does not fit its type; and whether STOP"
         " CHANNEL makes an inactive receiver channel STOPPED."
     ),
 )

@@ -10,7 +10,7 @@ import pytest
 
 import embedded_mq
 from embedded_mq.engine.objects.attributes import SYSTEM_QUEUES
-from embedded_mq.engine.objects.authority import _fits
+from embedded_mq.engine.objects.authority import profile_fits
 from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 from embedded_mq.mqsc.syntax import Command, Parameter, parse_commands
 from embedded_mq.storage.store import DATABASE
@@ -421,5 +421,5 @@ def test_a_profile_fits_by_qualifiers_and_in_no_time(profile: str, name: str, fi
     """IBM MQ docs, "Using OAM generic profiles on AIX, Linux, and Windows"."""
     start = time.process_time()
 
-    assert _fits(profile, name) is fits
+    assert profile_fits(profile, name) is fits
     assert time.process_time() - start < 1

@@ -58,7 +58,7 @@ def granted_authorities(catalogue: Catalogue, user: str, kind: str, name: str) -
         record
         for record in catalogue.authorities
         if (record.object_type, record.principal) == (kind, user)
-        and (kind == QUEUE_MANAGER or _fits(record.profile, name))
+        and (kind == QUEUE_MANAGER or profile_fits(record.profile, name))
     ]
     if fitting:
         return max(fitting, key=_specificity).granted
@@ -66,7 +66,7 @@ def granted_authorities(catalogue: Catalogue, user: str, kind: str, name: str) -
 
 
 @lru_cache(maxsize=4096)
-def _fits(profile: str, name: str) -> bool:
+def profile_fits(profile: str, name: str) -> bool:
     """Match a profile: ? is one character of a qualifier, * any number, ** any qualifiers.
 
     All ways to match are followed together, so that no profile takes long.
