@@ -375,14 +375,18 @@ def test_a_pcf_command_with_another_format_is_refused(app: Application, pcf: Any
 
 
 def test_pcf_says_when_a_queue_was_altered(mq: World, app: Application, pcf: Any) -> None:
-    """AlterationDate and AlterationTime. IBM MQ docs, "Inquire Queue (Response)"."""
+    """AlterationDate, CreationDate and their times. IBM MQ docs, "Inquire Queue (Response)"."""
     pcf.MQCMD_CREATE_Q(local(app))
 
-    (queue,) = inquired(app, pcf, NAME, "MQCA_ALTERATION_DATE", "MQCA_ALTERATION_TIME")
+    altered = ("MQCA_ALTERATION_DATE", "MQCA_ALTERATION_TIME")
+    created = ("MQCA_CREATION_DATE", "MQCA_CREATION_TIME")
+    (queue,) = inquired(app, pcf, NAME, *altered, *created)
 
     date = queue[app.number("MQCA_ALTERATION_DATE")].decode()
     at = queue[app.number("MQCA_ALTERATION_TIME")].decode()
     assert datetime.fromisoformat(f"{date.rstrip()} {at.replace('.', ':')}").year >= 2026
+    made = (queue[app.number(name)].decode().rstrip() for name in created)
+    assert datetime.fromisoformat(" ".join(made).replace(".", ":")).year >= 2026
     assert f"ALTDATE({date.rstrip()})" in mq.mqsc(f"DISPLAY QUEUE({NAME}) ALTDATE")[0]
 
 

@@ -189,7 +189,7 @@ def test_a_pcf_response_names_the_wrong_parameter(
     [
         ([("CFIF", "MQIA_SCOPE", "LESS", 1)], "MQRCCF_CFIF_PARM_ID_ERROR"),
         ([("CFIF", "MQCA_Q_DESC", "LESS", 1)], "MQRCCF_CFIF_PARM_ID_ERROR"),
-        ([("CFSF", "MQCA_CREATION_DATE", "LIKE", b"2*")], "MQRCCF_CFSF_PARM_ID_ERROR"),
+        ([("CFSF", "MQCA_CLUSTER_DATE", "LIKE", b"2*")], "MQRCCF_CFSF_PARM_ID_ERROR"),
         ([("CFIF", "MQIA_USAGE", "LIKE", 1)], "MQRCCF_CFIF_OPERATOR_ERROR"),
         ([("CFSF", "MQCA_Q_DESC", "CONTAINS", b"x")], "MQRCCF_CFSF_OPERATOR_ERROR"),
         ([("CFIF", "MQIA_USAGE", "EQUAL", 0)] * 2, "MQRCCF_TOO_MANY_FILTERS"),

@@ -24,7 +24,7 @@ from embedded_mq.engine.objects.attributes import (
 from embedded_mq.engine.objects.queue_objects import KIND_OF, matches_name
 from embedded_mq.mqsc.queues import queue_type
 from embedded_mq.mqsc.syntax import Command, ProblemError, split_parameters
-from embedded_mq.storage.catalogue import ALTERED, DEFINITION_TYPE, Definition
+from embedded_mq.storage.catalogue import ALTERED, CREATED, DEFINITION_TYPE, Definition
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "LT": operator.lt,
@@ -105,7 +105,7 @@ def _condition(command: Command, text: str | None) -> Condition:
     return Condition(match["keyword"], OPERATORS[match["operator"]], match["value"])
 
 
-_OF_LOCAL_QUEUES = ("CURDEPTH", "IPPROCS", "OPPROCS", "DEFTYPE")
+_OF_LOCAL_QUEUES = ("CURDEPTH", "IPPROCS", "OPPROCS", "DEFTYPE", "CRDATE", "CRTIME")
 _OF_ALL_QUEUES = ("ALTDATE", "ALTTIME")
 
 
@@ -124,7 +124,8 @@ def _values(connection: Connection, queue: Definition) -> dict[str, Value]:
         inputs, outputs = definitions.count_open_handles(connection.store, queue.queue_id)
         depth = connection.store.depth(queue.queue_id) or 0
         kind = _DEFINITION_TYPES.get(queue.number(DEFINITION_TYPE), "PREDEFINED")
-        values |= zip(_OF_LOCAL_QUEUES, (depth, inputs, outputs, kind), strict=True)
+        created = (str(queue.attributes.get(one, "")) for one in CREATED)
+        values |= zip(_OF_LOCAL_QUEUES, (depth, inputs, outputs, kind, *created), strict=True)
     return values
 
 

@@ -21,6 +21,8 @@ DEFINITION_TYPE, CREATED_BY = ".DEFTYPE", ".CREATOR"
 """Attributes of dynamic queues without MQSC keywords: MQQDT, creating connection and handle."""
 ALTERED = (".ALTDATE", ".ALTTIME")
 """When a queue was defined or altered; nothing sets it otherwise."""
+CREATED = (".CRDATE", ".CRTIME")
+"""When a queue was defined, which a change keeps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from pathlib import Path
@@ -84,6 +85,24 @@ def test_a_queue_is_defined_like_another() -> None:
 
     run("DEFINE QLOCAL(B) LIKE(A) DEFPRTY(6)")
     assert run("DIS QL(B) MAXDEPTH DEFPRTY") == ["QUEUE(B) TYPE(QLOCAL) DEFPRTY(6) MAXDEPTH(10)"]
+
+
+def test_an_alteration_has_a_new_time_and_keeps_that_of_the_creation(home: Path) -> None:
+    """IBM MQ docs, "DISPLAY QUEUE": ALTDATE, ALTTIME, CRDATE and CRTIME."""
+    run("DEFINE QLOCAL(A); DEFINE QALIAS(B) TARGET(A)")
+    times = {".CRDATE": "2020-01-01", ".CRTIME": "09.00.00", ".ALTDATE": "old"}
+    with sqlite3.connect(home / "QM1" / DATABASE) as database:
+        patch = "UPDATE queue SET attributes = json_patch(attributes, ?)"
+        database.execute(patch, (json.dumps(times),))
+    database.close()
+    for change in ("ALTER QLOCAL(A) MAXDEPTH(1)", "DEFINE QLOCAL(A) REPLACE"):
+        run(change)
+
+        assert run("DISPLAY QLOCAL(A) CRDATE CRTIME") == [
+            "QUEUE(A) TYPE(QLOCAL) CRDATE(2020-01-01) CRTIME(09.00.00)"
+        ]
+        assert "ALTDATE(20" in run("DISPLAY QLOCAL(A) ALTDATE")[0]
+    assert run("DISPLAY QUEUE(B) CRDATE ALTDATE") == ["QUEUE(B) TYPE(QALIAS) ALTDATE(old)"]
 
 
 def test_where_selects_the_displayed_queues() -> None:

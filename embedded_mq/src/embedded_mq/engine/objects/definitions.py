@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from embedded_mq.engine.objects import authority
 from embedded_mq.engine.objects.attributes import Value
-from embedded_mq.storage.catalogue import ALTERED, DEFINITION_TYPE, Definition
+from embedded_mq.storage.catalogue import ALTERED, CREATED, DEFINITION_TYPE, Definition
 from embedded_mq.storage.schema import LOCKED
 from embedded_mq.storage.store import Store
 
@@ -18,23 +18,24 @@ def add(store: Store, name: str, queue_type: int, attributes: Mapping[str, Value
     """Define a queue and return its id."""
     row = store.execute(
         "INSERT INTO queue(name, type, attributes) VALUES(?, ?, ?)",
-        (name, queue_type, json.dumps({**attributes, **_altered()})),
+        (name, queue_type, json.dumps({**attributes, **_times(CREATED), **_times(ALTERED)})),
     )
     store.definitions_changed()
     return int(row.lastrowid or 0)
 
 
 def change(store: Store, queue: Definition, attributes: Mapping[str, Value]) -> None:
-    """Replace all attributes of a queue."""
+    """Replace all attributes of a queue but the time of its creation."""
+    created = {key: queue.attributes[key] for key in CREATED if key in queue.attributes}
     store.execute(
         "UPDATE queue SET attributes = ? WHERE queue_id = ?",
-        (json.dumps({**attributes, **_altered()}), queue.queue_id),
+        (json.dumps({**attributes, **created, **_times(ALTERED)}), queue.queue_id),
     )
     store.definitions_changed()
 
 
-def _altered() -> dict[str, str]:
-    return dict(zip(ALTERED, date_and_time(), strict=True))
+def _times(keywords: tuple[str, str]) -> dict[str, str]:
+    return dict(zip(keywords, date_and_time(), strict=True))
 
 
 def date_and_time(at: float | None = None) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from embedded_mq.engine.objects.attributes import (
     Attribute,
     Value,
 )
-from embedded_mq.storage.catalogue import ALTERED, DEFINITION_TYPE, Catalogue, Definition
+from embedded_mq.storage.catalogue import ALTERED, CREATED, DEFINITION_TYPE, Catalogue, Definition
 
 NAME_LENGTH = 48
 SETTABLE = {
@@ -89,6 +89,8 @@ QUEUE_SELECTORS: dict[int, int] = {
     mq.MQIA_DEFINITION_TYPE: 0,
     mq.MQCA_ALTERATION_DATE: 12,
     mq.MQCA_ALTERATION_TIME: 8,
+    mq.MQCA_CREATION_DATE: 12,
+    mq.MQCA_CREATION_TIME: 8,
     mq.MQIA_CURRENT_Q_DEPTH: 0,
     mq.MQIA_OPEN_INPUT_COUNT: 0,
     mq.MQIA_OPEN_OUTPUT_COUNT: 0,
@@ -116,6 +118,10 @@ def queue_values(
     for selector, keyword in zip(selectors_of, ALTERED, strict=True):
         values[selector] = str(queue.attributes.get(keyword, ""))
     if queue.type == mq.MQQT_LOCAL:
+        for selector, keyword in zip(
+            (mq.MQCA_CREATION_DATE, mq.MQCA_CREATION_TIME), CREATED, strict=True
+        ):
+            values[selector] = str(queue.attributes.get(keyword, ""))
         values[mq.MQIA_DEFINITION_TYPE] = queue.number(DEFINITION_TYPE) or mq.MQQDT_PREDEFINED
         if mq.MQIA_CURRENT_Q_DEPTH in selectors:
             depth = connection.depth(queue.queue_id)
