@@ -46,6 +46,7 @@ LEDGER = {
     *(("report",), ("restore", "list"), ("snapshots", "list"), ("snapshots", "prune")),
     *(("prune",), ("hold", "add"), ("hold", "remove"), ("hold", "list")),
     *(("ledger", "status"), ("ledger", "take-on"), ("find",), ("stop",)),
+    ("diagnose",),
 }
 LAKE = {
     *(("report",), ("restore", "list"), ("ledger", "status"), ("ledger", "take-on")),
@@ -240,6 +241,7 @@ KINDS = {
             ("prune",),
             ("hold", "add"),
             ("backout-advice",),
+            ("diagnose",),
             ("find",),
         },
     ),
