@@ -66,6 +66,5 @@ def test_a_forged_event_starts_no_run(queue_manager: str) -> None:
     fired = fire(depth_trigger(until=until, event_queue=EVENTS))
 
     assert fired == {"depth": 0, "why": "", "until": until.isoformat()}
-    assert embedded_mq.depths(queue_manager) == {"DLQ": 0, EVENTS: 3} | {
-        "SYSTEM.ADMIN.COMMAND.QUEUE": 0
-    }
+    held = {name: depth for name, depth in embedded_mq.depths(queue_manager).items() if depth}
+    assert held == {EVENTS: 3}
