@@ -284,6 +284,7 @@ def test_pcf_says_what_a_user_may_do_with_a_queue(mq: World) -> None:
     assert of_queue_manager == {fields.MQAUTH_CONNECT, fields.MQAUTH_INQUIRE}
 
 
+@pytest.mark.embedded_only
 @pytest.mark.parametrize(
     ("kind", "name", "reason"), [(1, "NO.QUEUE", 2085), (2, "A", 3229)], ids=["queue", "kind"]
 )
@@ -357,6 +358,7 @@ def test_pcf_inquires_the_authority_records_of_a_profile(mq: World) -> None:
     )
 
 
+@pytest.mark.embedded_only
 @pytest.mark.parametrize(
     ("option", "given", "reason"),
     [
