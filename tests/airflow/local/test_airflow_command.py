@@ -110,4 +110,7 @@ def test_ctrl_c_reaches_the_airflow_process(tmp_path: Path) -> None:
 
         running.send_signal(signal.SIGINT)
 
-        assert running.wait(timeout=30) != 0
+        try:
+            assert running.wait(timeout=30) != 0
+        finally:
+            running.kill()  # where it ignores the signal, the end of the block would wait for it
