@@ -25,7 +25,7 @@ import signal
 import time
 from collections import Counter
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection
@@ -68,7 +68,7 @@ class Faults:
         """Parse the faults from text in the form of this module's docstring."""
         self._pending: list[Fault] = []
         self._calls: Counter[int] = Counter()
-        self._lock = Lock()
+        self._lock = RLock()  # Python may delete a handle here, whose MQCLOSE comes here, too
         self.set(text)
 
     def set(self, text: str) -> None:
