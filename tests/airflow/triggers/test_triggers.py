@@ -166,6 +166,21 @@ def test_the_retry_trigger_waits_on_while_the_queue_manager_does_not_answer(
     assert "it is not known whether destinations take messages: MQCONN" in caplog.text
 
 
+@pytest.mark.usefixtures("queue_manager")
+def test_the_retry_trigger_does_not_wait_for_a_queue_manager_that_hangs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(waiting, "SILENT_S", 0.2)
+    embedded_mq.faults.set("MQOPEN:1+:delay=2:before")
+    until = utc_now() + timedelta(milliseconds=100)
+
+    with caplog.at_level(logging.WARNING):
+        assert fire(RetryTrigger(PAST, STATE, "demo-1", watch("SHUT", until=until))) == STATE
+    embedded_mq.faults.set("")
+
+    assert "queue manager QMT has not answered for 0 s" in caplog.text
+
+
 def put(
     queue_manager: str, number: int = 1, *, queue: str = "DLQ", body: bytes = b"a message"
 ) -> None:

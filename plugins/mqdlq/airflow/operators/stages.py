@@ -38,6 +38,7 @@ from mqdlq.airflow.operators.base import (
 )
 from mqdlq.airflow.pools import shared_without_a_pool
 from mqdlq.airflow.triggers.waiting import RULES_CHANGED, AnswerTrigger, DepthTrigger, RetryTrigger
+from mqdlq.controls.settings import read_controls
 from mqdlq.errors import MqDlqError, QueueManagerError
 from mqdlq.failures import Failure
 from mqdlq.handlers.owners import read_owners
@@ -392,10 +393,12 @@ class Retry(Stage):
             progress.info("%d messages wait for the pass at %s", pending, f"{moment:%H:%M:%S}")
         if seconds >= DEFER_FROM_S:
             watch: dict[str, Any] | None = None
-            if awaited := left.get("awaited"):
-                conn_id, until = self.configuration().connection, run.limit_at
+            held = read_controls(run.controls).hold_until_fixed
+            if held is not None and (awaited := left.get("awaited")):
+                conn_id, until = self.configuration().connection, run.limit_at.isoformat()
                 watch = {"conn_id": conn_id, "queue_manager": run.queue_manager}
-                watch |= {"destinations": awaited, "until": until.isoformat(), "pause_s": seconds}
+                watch |= {"destinations": awaited, "until": until}
+                watch["pause_s"] = held.look_every.total_seconds()
             trigger = RetryTrigger(moment, left, run.run_id, watch)
             self.defer(trigger=trigger, method_name="resume")
         time.sleep(seconds)

@@ -253,7 +253,7 @@ class RetryTrigger(BaseTrigger):
         while (left := (moment - utc_now()).total_seconds()) > 0:
             await asyncio.sleep(min(left, STOP_LOOK_S))
             asked = shared_threads().submit(partial(_is_to_stop, self.run_id))
-            with suppress(Exception):  # the pass at the moment asks the ledger, too
+            with suppress(TimeoutError):  # the pass at the moment asks the ledger, too
                 if await asyncio.wait_for(asyncio.wrap_future(asked), STOP_LOOK_S):
                     return False
         return True
@@ -266,14 +266,25 @@ class RetryTrigger(BaseTrigger):
             settings = await settings_for(watch["conn_id"], watch["queue_manager"])
             where = [(name, place) for name, place in watch["destinations"]]
             question = partial(would_refuse, destinations=where, user=settings.user, clock=utc_now)
-            return await answer_of(shared_inquiry_pool().ask(settings, question), "it", log)
+            asked = shared_inquiry_pool().ask(settings, question)
+            return await asyncio.wait_for(asyncio.wrap_future(asked), SILENT_S)
+        except TimeoutError:
+            why = f"queue manager {watch['queue_manager']} has not answered for {SILENT_S:.0f} s"
         except MqDlqError as error:
-            log.warning("it is not known whether destinations take messages: %s", error.text)
-            return True
+            why = error.text
+        log.warning("it is not known whether destinations take messages: %s", why)
+        return True
 
 
 def _is_to_stop(run_id: str) -> bool:
-    return shared_ledger().audit.stop_of(run_id) is not None
+    """Return whether a run is to stop; False if the ledger does not say."""
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 (not at parse time)
+
+    try:
+        return shared_ledger().audit.stop_of(run_id) is not None
+    except (MqDlqError, SQLAlchemyError) as error:
+        log.info("the ledger does not say whether run %s is to stop: %s", run_id, error)
+        return False
 
 
 async def settings_for(
