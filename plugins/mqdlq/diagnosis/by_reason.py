@@ -8,9 +8,7 @@ from typing import Final
 from mqdlq.constants import MQRC
 from mqdlq.diagnosis.looking import Look
 from mqdlq.diagnosis.obstacles import (
-    MQXQH_LENGTH,
     Subject,
-    find_channels,
     find_refused_users,
     mqsc,
 )
@@ -38,28 +36,10 @@ def _get_inhibited(look: Look, subject: Subject) -> Iterator[Finding]:
         yield Finding(subject.reason, f"{name} has GET(DISABLED)", commands)
 
 
-def _channels(look: Look, subject: Subject) -> Iterator[Finding]:
-    """Yield the state of the channels to the queue manager; one that runs is no obstacle."""
-    for one in find_channels(look, subject.destination[1], is_asked=True):
-        is_in_the_way = "RUNNING" not in one.text
-        yield one._replace(reason=subject.reason if is_in_the_way else 0)
-
-
-def _channel_lengths(look: Look, subject: Subject) -> Iterator[Finding]:
-    length = subject.longest + MQXQH_LENGTH
-    for one in look.channels_of(subject.destination[1]):
-        most, name = int(one.get("MAXMSGL", 0)), one["CHANNEL"]
-        if length > most:
-            comment = f"Lets channel {name} send up to {length:,} bytes; its other end must, too."
-            change = f"ALTER CHANNEL({{}}) CHLTYPE(SDR) MAXMSGL({length})"
-            text = f"channel {name} takes up to {most:,} bytes (MAXMSGL); the longest message has"
-            yield Finding(subject.reason, f"{text} {length:,}", mqsc(comment, change, name))
-
-
 def _largest_queues(look: Look, subject: Subject) -> Iterator[Finding]:
     """Name the deepest queues: they fill what all queues share."""
     del subject
-    found = {name: int((look.queue(name) or {}).get("CURDEPTH", 0)) for name in look.queues()[:20]}
+    found = look.depths()
     deepest = sorted(found, key=lambda name: -found[name])[:_MOST]
     words = ", ".join(f"{name} {found[name]:,}" for name in deepest if found[name])
     yield Finding(0, f"the deepest of {count(len(found), 'queue')}: {words or 'all are empty'}")
@@ -150,18 +130,6 @@ _BY_REASON: Final[Mapping[int, tuple[Find, ...]]] = {
     MQRC["MQRC_GET_INHIBITED"]: (_get_inhibited,),
     MQRC["MQRC_BACKOUT_THRESHOLD_REACHED"]: (_backout,),
     MQRC["MQRC_SECURITY_ERROR"]: (_policy,),
-    MQRC["MQRC_MSG_TOO_BIG_FOR_CHANNEL"]: (_channel_lengths,),
-    MQRC["MQRC_DATA_LENGTH_ERROR"]: (_channel_lengths,),
-    **dict.fromkeys(
-        _reasons(
-            "MQRC_CHANNEL_NOT_AVAILABLE",
-            "MQRC_CONNECTION_BROKEN",
-            "MQRC_HOST_NOT_AVAILABLE",
-            "MQRC_CLUSTER_RESOLUTION_ERROR",
-            "MQRC_NO_DESTINATIONS_AVAILABLE",
-        ),
-        (_channels,),
-    ),
     **dict.fromkeys(
         _reasons(
             "MQRC_STORAGE_NOT_AVAILABLE",

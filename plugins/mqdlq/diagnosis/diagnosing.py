@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from mqdlq.constants import MQRC
-from mqdlq.diagnosis.evidence import find_evidence
+from mqdlq.diagnosis.by_reason import find_evidence
 from mqdlq.diagnosis.looking import Look, NotToldError
 from mqdlq.diagnosis.obstacles import Subject, find_obstacles
 from mqdlq.diagnosis.records import Diagnosis, Finding, Outlook

@@ -92,6 +92,7 @@ EVENT_QUEUE: Final = "SYSTEM.ADMIN.QMGR.EVENT"
 _MOST_EVENTS: Final = 1_000
 _MQCHT_SENDER: Final = 1
 _MQOT_Q: Final = 1
+_MQQT_LOCAL: Final = 1
 _MQZAET_PRINCIPAL: Final = 1
 """Constants that one of the client libraries does not have."""
 
@@ -160,6 +161,13 @@ class Look:
         names = found[0].get(self._number("MQCACF_Q_NAMES"), ()) if found else ()
         read = map(_text, [names] if isinstance(names, bytes) else names)
         return sorted(one for one in read if not one.startswith("SYSTEM."))
+
+    def depths(self) -> dict[str, int]:
+        """Return CURDEPTH of all local queues by name."""
+        asked = {"MQCA_Q_NAME": "*", "MQIA_Q_TYPE": _MQQT_LOCAL}
+        name, depth = self._number("MQCA_Q_NAME"), self._number("MQIA_CURRENT_Q_DEPTH")
+        found = self._ask("MQCMD_INQUIRE_Q", "all local queues", asked)
+        return {_text(one[name]): one[depth] for one in found}
 
     def status(self, name: str) -> Facts:
         """Return what a local queue's status adds: times of the last get and put, and UNCOM."""

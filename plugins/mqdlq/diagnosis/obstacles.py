@@ -152,7 +152,7 @@ def _to_transmission(
     else:
         yield from _inhibited(name, queue)
         yield from _to_local(look, subject, name, queue, header=MQXQH_LENGTH)
-        yield from find_channels(look, name, is_asked=is_full(queue))
+        yield from _channels(look, subject, name, queue)
 
 
 def _to_local(
@@ -331,17 +331,48 @@ def _in_words(look: Look, near: list[str]) -> str:
     return ", ".join(found)
 
 
-def find_channels(look: Look, transmission_queue: str, *, is_asked: bool) -> Iterator[Finding]:
-    """Yield what the channels of a transmission queue do, if that matters: remarks only."""
-    for one in look.channels_of(transmission_queue) if is_asked else ():
-        name = one["CHANNEL"]
-        status = look.channel(name)
-        since = _at(status, "CHSTADA", "CHSTATI")
-        text = f"channel {name}, which takes messages from {transmission_queue}, is"
-        text += f" {status['STATUS']}{f' since {since}' if since else ''}"
-        is_ended = status["STATUS"] in {"INACTIVE", "STOPPED"}
-        commands = mqsc(f"Starts channel {name}.", "START CHANNEL({})", name)
-        yield Finding(0, text, commands if is_ended else ())
+def _channels(look: Look, subject: Subject, name: str, queue: Facts) -> Iterator[Finding]:
+    """Yield what the channels of a transmission queue do, and which messages they cannot take.
+
+    It is asked for reasons of channels, and if the transmission queue is full. A channel that does
+    not run refuses no put: it is an obstacle for the reasons of channels only.
+    """
+    is_asked = subject.reason in _OF_CHANNELS | _OF_THEIR_LENGTHS or is_full(queue)
+    for one in look.channels_of(name) if is_asked else ():
+        channel, most = one["CHANNEL"], int(one["MAXMSGL"])
+        length = subject.longest + MQXQH_LENGTH
+        if length > most:
+            comment = f"Lets channel {channel} send {length:,} bytes; its other end must, too."
+            change = f"ALTER CHANNEL({{}}) CHLTYPE(SDR) MAXMSGL({length})"
+            yield Finding(
+                MQRC["MQRC_MSG_TOO_BIG_FOR_CHANNEL"],
+                f"channel {channel} takes up to {most:,} bytes (MAXMSGL); the longest message has"
+                f" {length:,}",
+                mqsc(comment, change, channel),
+            )
+        status = look.channel(channel)
+        since, state = _at(status, "CHSTADA", "CHSTATI"), status["STATUS"]
+        text = f"channel {channel}, which takes messages from {name}, is {state}"
+        commands = mqsc(f"Starts channel {channel}.", "START CHANNEL({})", channel)
+        yield Finding(
+            subject.reason if subject.reason in _OF_CHANNELS and state != "RUNNING" else 0,
+            text + (f" since {since}" if since else ""),
+            commands if state in {"INACTIVE", "STOPPED"} else (),
+        )
+
+
+_OF_CHANNELS: Final = frozenset(
+    MQRC[name]
+    for name in (
+        "MQRC_CHANNEL_NOT_AVAILABLE",
+        "MQRC_CONNECTION_BROKEN",
+        "MQRC_HOST_NOT_AVAILABLE",
+        "MQRC_NO_DESTINATIONS_AVAILABLE",
+    )
+)
+_OF_THEIR_LENGTHS: Final = frozenset(
+    {MQRC["MQRC_DATA_LENGTH_ERROR"], MQRC["MQRC_MSG_TOO_BIG_FOR_CHANNEL"]}
+)
 
 
 def _at(facts: Facts, date: str, time: str) -> str:

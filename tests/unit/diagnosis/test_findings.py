@@ -12,8 +12,8 @@ import pytest
 
 import embedded_mq
 from mqdlq.constants import MQRC
+from mqdlq.diagnosis.by_reason import begins_like
 from mqdlq.diagnosis.diagnosing import diagnose
-from mqdlq.diagnosis.evidence import begins_like
 from mqdlq.diagnosis.looking import LONGEST_S, Look, NotToldError
 from mqdlq.diagnosis.obstacles import Sample, Subject, mqsc
 from mqdlq.diagnosis.records import Diagnosis, Outlook, changes
@@ -359,3 +359,30 @@ def test_an_open_that_was_refused_leaves_an_event_that_names_its_user(world: Wor
 
     (text,) = [one.text for one in found.findings if one.reason]
     assert text.startswith("svcpay lacks +put on ORDERS (has +inq); last refused 20")
+
+
+def test_the_channel_of_a_transmission_queue_with_another_name_is_found(world: World) -> None:
+    world.mqsc(
+        "DEFINE QLOCAL(TO.EAST) USAGE(XMITQ)\n"
+        "DEFINE QREMOTE(FAR) RNAME(ANY) RQMNAME(QM8) XMITQ(TO.EAST)\n"
+        "DEFINE CHANNEL(EAST) CHLTYPE(SDR) TRPTYPE(TCP) CONNAME('qm8(1414)') XMITQ(TO.EAST)\n"
+    )
+
+    found = look(world, Subject(UNAVAILABLE, ("FAR", "")))
+
+    assert found.findings[0].text == "channel EAST, which takes messages from TO.EAST, is INACTIVE"
+
+
+def test_the_deepest_of_all_queues_are_named_where_storage_is_short(world: World) -> None:
+    for number in range(30):
+        world.mqsc(f"DEFINE QLOCAL(A.{number:02})")
+    for _ in range(2):
+        world.put("PARKED", b"x")
+    world.put("ORDERS", b"x")
+
+    found = look(world, Subject(2071, ("ORDERS", "")))
+
+    assert found.outlook is Outlook.UNKNOWN
+    assert re.fullmatch(
+        r"the deepest of \d\d queues: PARKED 2, ORDERS 1", found.findings[-1].text
+    ), found.findings
