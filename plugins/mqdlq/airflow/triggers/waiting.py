@@ -278,11 +278,9 @@ class RetryTrigger(BaseTrigger):
 
 def _is_to_stop(run_id: str) -> bool:
     """Return whether a run is to stop; False if the ledger does not say."""
-    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 (not at parse time)
-
     try:
         return shared_ledger().audit.stop_of(run_id) is not None
-    except (MqDlqError, SQLAlchemyError) as error:
+    except MqDlqError as error:
         log.info("the ledger does not say whether run %s is to stop: %s", run_id, error)
         return False
 
