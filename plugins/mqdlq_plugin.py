@@ -4,8 +4,6 @@ Airflow's plugin scan executes every file that it finds here under its bare name
 keeps it out of the package `mqdlq`, which is imported the ordinary way.
 """
 
-from __future__ import annotations
-
 from mqdlq import plugin
 
 if not plugin.has_entry_point():

@@ -4,8 +4,6 @@ Files that people write, such as rules tables, are read here too: only regular f
 size, so that nothing waits for a device or a pipe.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

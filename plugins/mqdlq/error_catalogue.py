@@ -3,8 +3,6 @@
 The text of an error stands where it is raised, and is read from there: a wheel has its sources.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

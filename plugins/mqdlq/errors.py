@@ -1,7 +1,5 @@
 """Exceptions of this project, named by the fault."""
 
-from __future__ import annotations
-
 
 class MqDlqError(Exception):
     """Base of all errors of this project.

@@ -1,7 +1,5 @@
 """Say in words why a task of a run failed, without any text that may hold data of messages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

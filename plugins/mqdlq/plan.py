@@ -1,7 +1,5 @@
 """Make the steps of a message from its matching rules, and digest its treatment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from functools import lru_cache

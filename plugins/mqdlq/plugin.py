@@ -5,8 +5,6 @@ Airflow's folder of plugins, `mqdlq_plugin.py` beside it does. Every process of 
 plugin; only the process that answers a request for the page imports the page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, MutableMapping
 from importlib.metadata import entry_points
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The resources of a task: settings, ledger, clock, sleep and log."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Outcomes, classes and names in words for people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final

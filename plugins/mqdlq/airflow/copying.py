@@ -4,8 +4,6 @@ An operator costs Airflow half a millisecond, a thousand handlers have seven tho
 the dag-processor parses a file again and again. The DAGs of handlers differ in little.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

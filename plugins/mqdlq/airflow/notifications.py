@@ -1,7 +1,5 @@
 """Airflow notifier for webhooks: send one HTTP POST of JSON."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """Choose the pools of handlers' tasks; warn if two handlers of one queue share no pool."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 

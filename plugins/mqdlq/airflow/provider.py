@@ -3,8 +3,6 @@
 Found by the entry point `apache_airflow_provider` in pyproject.toml.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from mqdlq.mqi.client import CLIENT_NAMES

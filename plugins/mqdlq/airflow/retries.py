@@ -1,7 +1,5 @@
 """Airflow's retry policy of our tasks: repeat what fails for a passing reason, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final

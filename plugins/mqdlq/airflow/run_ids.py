@@ -1,7 +1,5 @@
 """Make a run's id in ledger and report from the handler's name and the DAG run's id."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

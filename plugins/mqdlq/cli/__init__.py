@@ -1,7 +1,5 @@
 """The command `mqdlq`: every command is declared here, and imported when it is called."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import click

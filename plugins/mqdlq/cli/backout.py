@@ -6,8 +6,6 @@ uses the dead-letter queue (IBM MQ docs, "Handling poison messages in IBM MQ cla
 Queues are only inquired.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

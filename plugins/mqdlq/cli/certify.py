@@ -4,8 +4,6 @@ The report holds neither messages nor user ids nor hosts; names of queues and qu
 masked.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import time

@@ -1,7 +1,5 @@
 """The command `mqdlq check`: report what a handler's user may and may not do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 

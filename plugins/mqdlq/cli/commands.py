@@ -8,8 +8,6 @@ take is declared once, as `Annotated[str, "--name METAVAR: …"]`. Types and def
 reads the values; `Annotated` may also have a type of click's.
 """
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import re

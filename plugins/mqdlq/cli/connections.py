@@ -1,7 +1,5 @@
 """The commands `mqdlq connection …`: define and test Airflow connections of type ibmmq."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

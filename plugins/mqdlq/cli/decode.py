@@ -1,7 +1,5 @@
 """The command `mqdlq decode`: show what a message is, and its headers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final

@@ -3,8 +3,6 @@
 Messages are of a file, a snapshot or a live queue.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

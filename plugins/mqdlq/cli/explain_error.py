@@ -1,7 +1,5 @@
 """The command `mqdlq explain-error`: print the entry of an error id."""
 
-from __future__ import annotations
-
 import difflib
 
 import click

@@ -1,7 +1,5 @@
 """The command `mqdlq find`: search in the captured bodies of a handler's messages."""
 
-from __future__ import annotations
-
 import sys
 from datetime import timedelta
 from functools import partial

@@ -5,8 +5,6 @@ other state in the directory ``var`` beside the files. Airflow never looks for D
 run`` writes a second DAG file there, with the same DAG ids.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The commands `mqdlq ledger …`, `prune` and `hold …`: look after the ledger and the archive."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any

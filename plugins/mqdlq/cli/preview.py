@@ -1,7 +1,5 @@
 """The command `mqdlq preview`: show what a rules table would do with a queue."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final

@@ -3,8 +3,6 @@
 These are the commands of the distribution embedded-mq, under our name.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict, dataclass, replace

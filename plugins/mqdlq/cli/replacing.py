@@ -1,7 +1,5 @@
 """Store the replacement of a body for `mqdlq run --body`, and show how it differs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

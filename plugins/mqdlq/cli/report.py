@@ -1,7 +1,5 @@
 """The command `mqdlq report`: print the report of a run from the ledger and the lake."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 

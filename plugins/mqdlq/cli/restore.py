@@ -1,7 +1,5 @@
 """The commands `mqdlq restore list` and `run`: list the archive, restore from it."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from typing import Annotated, Any, Final
 

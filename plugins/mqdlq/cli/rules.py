@@ -1,7 +1,5 @@
 """The commands `mqdlq rules check`, `format` and `convert`; how other commands read a table."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """The commands that start an Airflow: `mqdlq run`, `mqdlq backfill` and `mqdlq airflow`."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

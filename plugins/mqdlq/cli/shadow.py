@@ -6,8 +6,6 @@ known of a message that is on neither. It may have been discarded, put to a queu
 browsed, taken from its target since, taken by another application, or it may have expired.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The commands `mqdlq snapshots …`: what the lake holds of queues; no queue is touched."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections import Counter

@@ -1,7 +1,5 @@
 """The command `mqdlq stop`: end a run in progress in an orderly way."""
 
-from __future__ import annotations
-
 import click
 
 from mqdlq import directories

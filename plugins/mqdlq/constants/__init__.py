@@ -8,8 +8,6 @@ Five families are known: MQRC (reason codes), MQFB (feedback codes), MQMT (messa
 `embedded_mq.constants` is a symbolic link to this package.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType

@@ -5,8 +5,6 @@ the end of its run is `not_attempted`, or has the outcome that the control names
 Each folder has one control: its keys in a handler's file, its decision, and its lines in a report.
 """
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 

@@ -1,7 +1,5 @@
 """Find messages by their keys: a list of a million messages takes fifty bytes for each."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Controls: the keys of a handler's YAML file that keep it from acting on too much at once."""
 
-from __future__ import annotations
-
 from mqdlq.controls import Keys
 from mqdlq.controls.fixed import UntilFixed
 from mqdlq.controls.limits import Limits

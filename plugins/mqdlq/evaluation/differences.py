@@ -5,8 +5,6 @@ result counts how often one treatment became another, with samples, and the mess
 matched.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections import Counter

@@ -7,8 +7,6 @@ ones. A finished plan with the same content stays; a finished plan with the same
 content is an error. Files of an interrupted evaluation are removed. MQ is not used.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ The history's directory has `causes`, `arrivals` and `rules` as Parquet. The inp
 ledger's own history (`mqdlq.ledger.reading.history`).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final

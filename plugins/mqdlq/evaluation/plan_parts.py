@@ -1,7 +1,5 @@
 """Write the parts of a plan, and derive its hash and counts from their receipts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack

@@ -5,8 +5,6 @@ compiles with the fast compiler only, and Spark generates no code. A large snaps
 compiler.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -4,8 +4,6 @@ The matcher is called for every distinct value of every column that rules use. T
 message are the bits that all its values share. This module does not use Spark.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ The driver needs Python with PyArrow, NumPy, fsspec, PyYAML and pydantic; the ex
 PyArrow, NumPy and fsspec, with what fsspec needs for the lake's location (s3fs for `s3://`).
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import warnings

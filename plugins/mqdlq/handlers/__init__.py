@@ -1,7 +1,5 @@
 """Parse and validate handlers' YAML files, and convert rules tables to and from YAML."""
 
-from __future__ import annotations
-
 from mqdlq.handlers.configuration import (
     Handler,
     check_handler,

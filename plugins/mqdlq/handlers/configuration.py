@@ -1,7 +1,5 @@
 """The configuration of a handler: one YAML file in the rules directory, its stem the name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Comments on separate lines or after a value are kept, before their rule. Layout 
 defaults are not kept.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """YAML files as nodes that know their places, with faults by line and column."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final

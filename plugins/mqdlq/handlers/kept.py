@@ -3,8 +3,6 @@
 The dag-processor parses in a new process each time, and reading a thousand handlers takes seconds.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle

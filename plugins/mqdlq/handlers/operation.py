@@ -1,7 +1,5 @@
 """How a handler is run by Airflow: the keys of its YAML file that say when, by whom, how many."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum

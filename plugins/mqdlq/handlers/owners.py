@@ -1,7 +1,5 @@
 """Owners of causes: the file OWNERS beside the handlers, as CODEOWNERS is beside code."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path

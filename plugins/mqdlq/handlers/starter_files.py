@@ -1,7 +1,5 @@
 """Write the first files of a handler: its YAML, rules table, DAG file, and deployment examples."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

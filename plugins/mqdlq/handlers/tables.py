@@ -19,8 +19,6 @@ their case, as within quotation marks. A list of alternatives makes one rule for
 lists make one for each combination; the last list varies first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, islice, product

@@ -1,7 +1,5 @@
 """Parse the MQMD, the MQDLH and further headers into frozen records, and write them unchanged."""
 
-from __future__ import annotations
-
 from mqdlq.headers.ccsid import following_ccsid, read_text
 from mqdlq.headers.chain import (
     AMS_HEADER,

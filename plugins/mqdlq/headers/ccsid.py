@@ -5,8 +5,6 @@ for the character of every byte, FFFD for a byte that is not a character by itse
 ``python -m tests.support.wire.ebcdic_tables`` writes it.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ first header. The chain ends at a Format that names no supported header, at an i
 a limit. The bytes after its end are payload, which is never read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """List the fields of a decoded header under IBM's names, for people and for JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ the structure before it states; its own Encoding and CCSID describe the data aft
 decoded record returns the same bytes.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Byte order and text codec of a header, from the Encoding and CCSID stated before it."""
 
-from __future__ import annotations
-
 import re
 import sys
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Convert a browsed message into a row of a snapshot, and identify it."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from hashlib import sha256
 from operator import attrgetter

@@ -4,8 +4,6 @@ IBM MQ for z/OS from 9.4.3 on, with OTELTRAC(ON), gives a message another `trace
 application receives it, so that the message differs from the browsed one.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The lake: snapshots, plans and archive as Parquet in an fsspec location, written atomically."""
 
-from __future__ import annotations
-
 from mqdlq.lake.plans import (
     count_planned,
     find_plan,

@@ -1,7 +1,5 @@
 """Write and read verified archive copies of messages that are about to be discarded."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Collection, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Arrow without pandas, for processes that are ours alone."""
 
-from __future__ import annotations
-
 import sys
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Count the messages of a snapshot by cause, in columns, and book them for the inbox."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections import Counter, defaultdict

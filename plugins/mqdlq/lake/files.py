@@ -4,8 +4,6 @@ A file of a snapshot has a digest for each block of its bytes, which the manifes
 verifies the blocks that it reads, wherever it runs, so nothing that was altered is ever parsed.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

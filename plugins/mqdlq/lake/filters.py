@@ -1,7 +1,5 @@
 """Filters, each a model of the query string of a page: one meaning of a name everywhere."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

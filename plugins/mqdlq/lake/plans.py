@@ -1,7 +1,5 @@
 """Write and read plans: a description, and rows in browse order."""
 
-from __future__ import annotations
-
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 A run is given the digest alone: a body is in no parameter of a run, no XCom and no log.
 """
 
-from __future__ import annotations
-
 import hashlib
 from datetime import datetime
 

@@ -4,8 +4,6 @@ The functions have the names and the meanings of those of `row_search`, which sa
 SQL: `filters` describes a filter once, in the words of either module.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime

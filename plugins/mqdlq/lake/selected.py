@@ -1,7 +1,5 @@
 """Select messages of a snapshot: those that meet a condition, and those that its run is for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 

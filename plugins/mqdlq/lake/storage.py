@@ -3,8 +3,6 @@
 Directories are private, and writes atomic.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Traces of a ledger's work in the lake, by which an older copy of the ledger is recognised."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 package only.
 """
 
-from __future__ import annotations
-
 from typing import Self
 
 import sqlalchemy as sa

@@ -1,7 +1,5 @@
 """``python -m mqdlq.ledger``: brings the ledger's schema up to date and prints its revision."""
 
-from __future__ import annotations
-
 import click
 
 from mqdlq.errors import MqDlqError

@@ -1,7 +1,5 @@
 """The ledger's database URL, and one sentence for each way in which a database cannot be used."""
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3

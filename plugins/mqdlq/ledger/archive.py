@@ -1,7 +1,5 @@
 """The archive: which messages have a copy, where it is, and what its restorations came to."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

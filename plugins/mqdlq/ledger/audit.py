@@ -6,8 +6,6 @@ moves a message. So the ledger knows every number that the lake or a state queue
 restored from an older copy, or another ledger wrote the number.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

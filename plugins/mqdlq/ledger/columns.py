@@ -1,7 +1,5 @@
 """How a table is declared by its record, and kinds of columns that SQL databases lack."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import UTC, datetime
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What controls record: checks by evidence, identities of messages, meters of rates, and ramps."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict

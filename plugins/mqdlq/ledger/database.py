@@ -5,8 +5,6 @@ shares a process with Airflow's API, and its few threads must not wait for minut
 accept connections and never answer, or stop between two statements.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import tempfile

@@ -1,7 +1,5 @@
 """Messages of runs: their lists, leases and departures, and how each one ended."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager

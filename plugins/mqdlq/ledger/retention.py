@@ -1,7 +1,5 @@
 """Retention: legal holds, what a prune must keep, and what prunes have removed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass

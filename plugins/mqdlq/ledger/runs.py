@@ -1,7 +1,5 @@
 """Runs: what each was given and saw, how its account closed, and the alerts sent for it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime

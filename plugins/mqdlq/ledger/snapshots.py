@@ -4,8 +4,6 @@ No run has to act on a settled message while the rules stay the same. Later snap
 in a compact row, and their runs book its outcome by number.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict

@@ -4,8 +4,6 @@
 test fails where a table or the columns of a view declared here differ from what the revisions make.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

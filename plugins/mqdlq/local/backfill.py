@@ -3,8 +3,6 @@
 It works over Airflow's metadata database, as Airflow's own command line does.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import time

@@ -5,8 +5,6 @@ from an archive (class-data sharing, JDK 13 or newer), which only the same versi
 Spark use. Nothing depends on it.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -5,8 +5,6 @@ first checks everything that can be known before the run. If the run is refused,
 why, and the exit code is REFUSED.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

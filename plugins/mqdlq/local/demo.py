@@ -5,8 +5,6 @@ try to deliver some seventy messages. It dead-letters undeliverable messages as 
 with the reason of the failed put in an MQDLH. A repeated call adds as many messages again.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections import Counter

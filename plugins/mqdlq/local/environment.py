@@ -4,8 +4,6 @@ It is the Airflow that the environment names, else that of ``mqdlq run``. Airflo
 from the environment when it is imported: nothing here imports it before.
 """
 
-from __future__ import annotations
-
 import fcntl
 import importlib.metadata
 import json

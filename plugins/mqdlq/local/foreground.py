@@ -7,8 +7,6 @@ No handler may be called `restore`: that is the DAG which restores from the arch
 params.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ holds open. When the parent ends for any reason, the pipe closes, and this proce
 its children: Airflow, Spark's JVM, Python workers.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -4,8 +4,6 @@ Run as ``python -m mqdlq.local.services``, which is ``make up``; with ``--down``
 down``. Each service has its own process group and its own log. Nothing here imports Airflow.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -4,8 +4,6 @@ A connection in an environment variable has Airflow's form, JSON or a URI (Airfl
 connections in environment variables").
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

@@ -1,7 +1,5 @@
 """Browse the messages of a queue without removing or locking them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ IBM MQ docs, "Creating a client-connection channel on the IBM MQ MQI client usin
 "DEFINE CHANNEL" (CONNAME) for lists of addresses.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Connect to a queue manager, real or embedded, as the connection settings say."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager

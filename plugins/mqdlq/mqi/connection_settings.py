@@ -5,8 +5,6 @@ ignores settings that the transport does not use, and connects without encryptio
 settings are missing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ libraries' classes keep the packed bytes instead and access a field in place; `p
 almost nothing. The unmodified libraries accept them.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from functools import cache

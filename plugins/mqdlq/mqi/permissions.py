@@ -4,8 +4,6 @@ The check makes real MQOPEN and MQINQ calls only; it browses, gets and puts no m
 "Authorizations for MQI calls".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from mqdlq.constants import MQRC

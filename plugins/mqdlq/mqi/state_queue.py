@@ -4,8 +4,6 @@ A marker is on the queue if and only if its unit was committed. An executor open
 exclusive input, so that a DLQ has one executor at a time.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator, Sequence

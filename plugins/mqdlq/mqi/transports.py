@@ -3,8 +3,6 @@
 An entry point names it, so that the product does not import it and production can omit it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache

@@ -1,7 +1,5 @@
 """Units of work: gets and puts that take effect together at MQCMIT, or not at all."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Self
 
 from mqdlq.constants import MQRC

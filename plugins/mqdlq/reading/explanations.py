@@ -1,7 +1,5 @@
 """Explanations as text for people and as JSON for programs."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from mqdlq import constants

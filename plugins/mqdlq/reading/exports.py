@@ -1,7 +1,5 @@
 """Lists as files: all that a list has, in each form that people and programs read."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Find messages in the snapshots of handlers by a filter, with what the ledger knows of them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

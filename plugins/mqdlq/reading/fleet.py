@@ -1,7 +1,5 @@
 """The fleet: each handler's file and rules, and its state on each of its queues."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections import Counter

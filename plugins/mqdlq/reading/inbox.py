@@ -1,7 +1,5 @@
 """The inbox: each cause of dead letters over all queues, with its messages now."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence

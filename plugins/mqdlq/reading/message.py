@@ -1,7 +1,5 @@
 """One message: the fields of its headers, what happened to it over all runs, and its trace."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Spark has no driver for the ledger's database. It reads Parquet, which each export replaces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 

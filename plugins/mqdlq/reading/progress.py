@@ -1,7 +1,5 @@
 """How far a run in progress is: what it has moved, how fast, and what holds it until when."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta

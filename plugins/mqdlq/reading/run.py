@@ -3,8 +3,6 @@
 Report and page say the same of a run, because both read it here, by counts of the ledger.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The rules language of the dead-letter queue handler: parse a table, match messages."""
 
-from __future__ import annotations
-
 from mqdlq.rules.comparing import Comparison, compare
 from mqdlq.rules.diagnostics import Diagnostic, RulesError, Severity
 from mqdlq.rules.formatting import format_table

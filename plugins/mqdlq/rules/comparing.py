@@ -1,7 +1,5 @@
 """Compare the meaning of two rules tables: control data, and rules in order."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace

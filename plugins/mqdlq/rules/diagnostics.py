@@ -1,7 +1,5 @@
 """Collect the faults of a rules table, and format each with a caret under its place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum

@@ -6,8 +6,6 @@ columns of the snapshot alone, so that equal snapshots have equal values. Values
 conditions that are met. No condition matches an unknown value.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from bisect import bisect_left

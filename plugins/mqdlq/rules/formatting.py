@@ -5,8 +5,6 @@ between the lines of an entry moves before the entry, because not every handler 
 Several blank lines become one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final

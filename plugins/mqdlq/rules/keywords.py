@@ -4,8 +4,6 @@ IBM MQ docs, "Dead-letter queue handler rules table": control data, "DLQ rules (
 actions)". Lengths are those of the MQMD and MQDLH fields.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Report doubtful rules of a valid table as warnings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ Records with the same meaning are equal: the line of a rule and the written orde
 are not compared.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

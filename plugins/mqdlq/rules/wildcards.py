@@ -7,8 +7,6 @@ of any length, such as names in filters, are compared without trailing blanks (`
 backtracks, so that no pattern from outside takes long.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Final, NamedTuple

@@ -7,8 +7,6 @@ names messages, only those. Messages with equal keys are equal for all rules: th
 holds as many as the snapshot with the most of them.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Recognise a ledger that is older than the lake or a state queue, and take it on."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Prune archive copies, runs and snapshots by policy, never what a restoration or run needs."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The options of one run of a handler, and the rules that the run applies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final

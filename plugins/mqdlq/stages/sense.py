@@ -1,7 +1,5 @@
 """The first stage: inquire whether a queue has work, then begin the run or wait."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re

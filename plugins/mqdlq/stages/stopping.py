@@ -1,7 +1,5 @@
 """Stop a run in an orderly way: after its open unit of work, with its account closed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import takewhile

@@ -9,8 +9,6 @@ always pass the newest layout; the Version field says which fields are used.
 relatively, since their absolute names differ between the two.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import Any, ClassVar, Self
 

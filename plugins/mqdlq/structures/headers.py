@@ -7,8 +7,6 @@ form, which defines its layout. A field with a generic form is text: `str` if te
 decoded, for example MQMD_DEFAULT.
 """
 
-from __future__ import annotations
-
 import inspect
 import struct
 from collections.abc import Callable, Iterable, Mapping

@@ -4,8 +4,6 @@ Four formats are recognised: JSON lines of `mqdlq qm`, the output of amqsbcg, a 
 and plain hexadecimal digits.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Replace the body of a message: store the replacement, and show how it differs."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Draft a commented rules table from stored snapshots."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap

@@ -1,7 +1,5 @@
 """Act on messages: preview an action, start its run, and answer the question of a run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The FastAPI app that Airflow mounts at /mqdlq."""
 
-from __future__ import annotations
-
 from functools import cache
 from http import HTTPStatus
 from typing import Final

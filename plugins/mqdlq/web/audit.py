@@ -1,7 +1,5 @@
 """The audit log."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import fields
 from typing import Annotated, Final

@@ -3,8 +3,6 @@
 The words are sent in a form and never in an address, because servers and browsers keep addresses.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

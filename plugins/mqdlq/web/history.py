@@ -1,7 +1,5 @@
 """History of a handler: charts of a queue over a range of dates, each as a table."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The inbox of causes over all queues or on those of a handler, and what people say of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Search for messages, and one message: its page, its row as JSON, and its captured body."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum

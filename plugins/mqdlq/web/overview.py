@@ -1,7 +1,5 @@
 """Overview of all handlers, and a handler's home."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby

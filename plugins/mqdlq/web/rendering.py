@@ -3,8 +3,6 @@
 One environment of templates escapes everything and refuses undefined names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tomllib
 from collections.abc import Mapping, Sequence

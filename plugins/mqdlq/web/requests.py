@@ -6,8 +6,6 @@ to people without permission for Airflow's website; each route also depends on a
 person may read, or on the set of handlers that the person may read. Airflow's own checks decide.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Rules tables of a handler: the text, the findings, and the use of each rule."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from difflib import SequenceMatcher

@@ -5,8 +5,6 @@ rest in one event loop. A ledger or a lake that hangs holds only the page's own 
 many open pages wait for their turns before they cost anything.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from functools import partial, wraps

@@ -5,8 +5,6 @@ DAG files call these functions: the files of the folder `dags`, and files of use
 Airflow finds the DAGs among the global variables of the DAG file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A DAG bundle that has the DAGs of handlers, for an Airflow without a DAG file of ours."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any, Final

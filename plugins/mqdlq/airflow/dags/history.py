@@ -9,8 +9,6 @@
 No task connects to a queue manager. A repeated run writes the history again, and prunes again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final

@@ -16,8 +16,6 @@ run fails if it could not restore every requested copy, and its log gives the ca
 cause, then clear the restore task.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The ledger and the keys of payload that Airflow's connections name."""
 
-from __future__ import annotations
-
 import os
 from functools import cache
 

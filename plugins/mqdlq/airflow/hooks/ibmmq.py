@@ -1,7 +1,5 @@
 """Connect to the queue manager that an Airflow connection describes."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Final
 

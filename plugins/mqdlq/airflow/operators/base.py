@@ -1,7 +1,5 @@
 """What tasks share: base classes, a DAG run's parameters and who started it, assets, clock, log."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The tasks of mq_dlq_restore: select archived messages and put them to a queue."""
 
-from __future__ import annotations
-
 import logging
 import time
 from typing import Any

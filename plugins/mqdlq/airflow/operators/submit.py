@@ -1,7 +1,5 @@
 """A task that submits a Spark application, and knows why the application failed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """A handler in, an event out whenever its queue has something that no run of it is about yet."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

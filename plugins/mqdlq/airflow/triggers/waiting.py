@@ -4,8 +4,6 @@ All triggers of a process share a few threads for what blocks. A queue manager t
 client that reconnects by itself, may keep a call for half an hour: no trigger waits for another's.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

@@ -1,7 +1,5 @@
 """Evidence: the keys of a handler that use what the queue manager records about its queue."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

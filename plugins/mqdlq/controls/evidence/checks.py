@@ -6,8 +6,6 @@ check browses the stream queue before the snapshot, so that each copy's message 
 before the snapshot began.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Report the checks of a queue by what its queue manager records."""
 
-from __future__ import annotations
-
 from mqdlq.ledger.tables import EvidenceCheck
 from mqdlq.words import count, moment, visible
 

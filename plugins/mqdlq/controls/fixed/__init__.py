@@ -1,7 +1,5 @@
 """Hold messages while their destination would refuse them, without trying one."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Hold the messages for a destination that a diagnosis finds to refuse them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from datetime import datetime
 

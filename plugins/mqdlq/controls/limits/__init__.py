@@ -1,7 +1,5 @@
 """Limits of a handler: how much it moves in a run and in a second, and when a queue is closed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

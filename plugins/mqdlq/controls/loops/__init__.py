@@ -1,7 +1,5 @@
 """Loops: the keys of a handler that quarantine messages which come back."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator

@@ -1,7 +1,5 @@
 """Quarantine of messages that come back each time they are moved, and how they are recognised."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Round trips of messages: how often each came back after a delivery, and how soon."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Ramps and breakers: the keys of a handler that let only some messages of a cause move."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, Self
 

@@ -1,7 +1,5 @@
 """Report how far the ramps and breakers of a run's causes are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """The repair that a run is given: which fields of the MQMD, and which body, messages get."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -6,8 +6,6 @@ as an MQRFH2, the header itself has the Format and the CCSID of the data after i
 that replaces another one begins with the same headers.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

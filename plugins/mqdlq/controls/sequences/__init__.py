@@ -1,7 +1,5 @@
 """Sequences of messages: the keys of a handler that keep messages together and in order."""
 
-from __future__ import annotations
-
 import re
 from typing import Final, Literal, Self
 

@@ -1,7 +1,5 @@
 """The applications that `spark-submit` runs; they convert errors to exit codes."""
 
-from __future__ import annotations
-
 import json
 import sys
 from argparse import ArgumentParser

@@ -1,7 +1,5 @@
 """Compare two rules tables over snapshots in Spark: see `mqdlq.evaluation.differences`."""
 
-from __future__ import annotations
-
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence

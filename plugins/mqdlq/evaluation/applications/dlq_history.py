@@ -1,7 +1,5 @@
 """Write the history of all snapshots in Spark: see `mqdlq.evaluation.history`."""
 
-from __future__ import annotations
-
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Evaluate rules over snapshots in Spark: see `mqdlq.evaluation.evaluate`."""
 
-from __future__ import annotations
-
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence

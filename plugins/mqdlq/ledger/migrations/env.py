@@ -1,7 +1,5 @@
 """Alembic's environment: the revisions run over the connection that they are given."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from alembic import context

@@ -1,7 +1,5 @@
 """The audit trail: one stream of events over all tables that record what people did."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """What the runs on a queue saw and booked over time: depths, ages, outcomes and causes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A snapshot and the account of its run stay as they are. The pages subtract what 
 its messages, or learned of them, so that they show the queue as it is known now.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace

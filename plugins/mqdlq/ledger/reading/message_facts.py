@@ -1,7 +1,5 @@
 """What the ledger knows of single messages over all runs: keys, states, and whole histories."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rules tables in use: from when to when, and what each rule did in the runs that read it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass

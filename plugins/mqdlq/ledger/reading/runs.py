@@ -4,8 +4,6 @@ The number of SQL statements does not depend on the number of runs. Of handlers,
 take one statement more.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace

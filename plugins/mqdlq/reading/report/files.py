@@ -1,7 +1,5 @@
 """Write a report as text, HTML and JSON files, and read it again."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ message is escaped twice: `words.visible` makes it visible, then the template es
 are stretched to the width of the page, so they consist of rectangles.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections import Counter, defaultdict

@@ -11,8 +11,6 @@ in all; the groups count all of them.
 it began a unit of work has no `account`. Version 4 has `failures` in place of `error`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

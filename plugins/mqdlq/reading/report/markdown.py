@@ -4,8 +4,6 @@ Airflow renders both as Markdown, and makes links of addresses in plain text, es
 code span nothing is a link, an image or HTML, so text that may come from messages is in one.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

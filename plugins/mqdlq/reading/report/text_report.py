@@ -3,8 +3,6 @@
 The verdict comes first; equal messages share a row; no information depends on colour.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from io import StringIO

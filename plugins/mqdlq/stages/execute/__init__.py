@@ -1,7 +1,5 @@
 """Execute an accepted plan: make passes, record attempts and outcomes, and settle the account."""
 
-from __future__ import annotations
-
 from mqdlq.resources import Execution
 from mqdlq.stages.execute.passes import PassResult, make_pass
 from mqdlq.stages.execute.pending_steps import accept_plan

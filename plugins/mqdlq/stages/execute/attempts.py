@@ -1,7 +1,5 @@
 """The attempts of a run: record each of a pass, and settle what an interruption left open."""
 
-from __future__ import annotations
-
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

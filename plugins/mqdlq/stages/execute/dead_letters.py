@@ -1,7 +1,5 @@
 """The messages of a dead-letter queue: archive them by browse, then get them to be put."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Make passes over a dead-letter queue, and decide whether a run waits for its next pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

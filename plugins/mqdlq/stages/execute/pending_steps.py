@@ -1,7 +1,5 @@
 """Accept a run's plan, find the messages with a step to try, and lease them between passes."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

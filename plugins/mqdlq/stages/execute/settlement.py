@@ -1,7 +1,5 @@
 """Settle a run: browse the queue once more, and record exactly one outcome for every message."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

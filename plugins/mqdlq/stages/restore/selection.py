@@ -1,7 +1,5 @@
 """Read archived copies, say which of them must not be restored, list them, and select them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

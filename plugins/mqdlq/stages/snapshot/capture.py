@@ -6,8 +6,6 @@ snapshot and the message: it cannot be decrypted anywhere else. The properties t
 manager keeps apart from a body are captured and encrypted likewise, as folders of an MQRFH2.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import os

@@ -3,8 +3,6 @@
 Nothing is written and no message moves: the queue is opened only to browse and inquire.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Build the rows of a snapshot from browsed messages, with all that rules compare."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime

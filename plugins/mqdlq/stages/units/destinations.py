@@ -1,7 +1,5 @@
 """Find out which target queues accept puts, and explain why a put to one of them fails."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from mqdlq.constants import MQRC

@@ -1,7 +1,5 @@
 """The engine of units of work: it commits moves in batches and records each before and after."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections import Counter

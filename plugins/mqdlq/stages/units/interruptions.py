@@ -1,7 +1,5 @@
 """Hold a state queue exclusively."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta

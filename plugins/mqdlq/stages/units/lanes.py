@@ -17,8 +17,6 @@ lane of its destination. What one connection promises holds for all lanes togeth
   execution settles them.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager

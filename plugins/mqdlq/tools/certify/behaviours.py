@@ -1,7 +1,5 @@
 """The behaviours of a queue manager on which the handler relies, and the bench that tries them."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import secrets

@@ -1,7 +1,5 @@
 """Try the behaviours on a queue manager, and record what agrees with the handler's assumptions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
