@@ -27,7 +27,11 @@ ACCEPTED = re.compile(
     r"|LGPL-3\.0|Lesser General Public|Unlicense|Zlib|CC0|HPND|Artistic)"
 )
 # Packages of the lock that .venv does not have, since they are for another version of Python.
-ELSEWHERE = {"pyyaml-ft": "MIT License"}
+ELSEWHERE = {
+    "pyyaml-ft": "MIT License",
+    "httpx2-jsfetch": "BSD-3-Clause",  # for browsers only
+    "pywin32": "Python Software Foundation License",  # for Windows only
+}
 COPYLEFT = re.compile(r"GPL|MPL|Mozilla|EPL|Eclipse|CDDL|EUPL")
 # Conditions that such licences set for users of the product.
 REMARKS = {

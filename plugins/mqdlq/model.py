@@ -205,6 +205,9 @@ class AuditKind(InWords):
     LEDGER_TAKEN_ON = "ledger_taken_on", "older ledger taken on"
     CAUSE_CHANGED = "cause_changed", "cause changed"
     STOP_ASKED = "stop_asked", "stop of a run asked"
+    PLAN_PROPOSED = "plan_proposed", "plan proposed by an agent"
+    AGENT_SEARCHED = "agent_searched", "messages searched by an agent"
+    AGENT_REFUSED = "agent_refused", "agent refused"
 
 
 class ChangeKind(InWords):

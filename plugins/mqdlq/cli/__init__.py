@@ -80,6 +80,7 @@ COMMANDS: Final = {
     "qm": Command(
         "Create, start, end and use embedded queue managers.", "queue_managers:qm", passes_on=True
     ),
+    "mcp": Command("Serve tools that look and propose to an assistant.", "mcp:mcp"),
     "explain-error": Command(
         "Print what an error's id means, and what to do.", "explain_error:explain_error"
     ),

@@ -23,7 +23,6 @@ from mqdlq import directories, lake
 from mqdlq.cli.output import Output, now, refusing
 from mqdlq.cli.queue_managers import Address, AddressOptions, known
 from mqdlq.cli.rules import STANDARD_INPUT, QueueKindOption, parse_table
-from mqdlq.cli.snapshots import pasted_row
 from mqdlq.errors import (
     ConnectionSettingsError,
     HandlerError,
@@ -31,7 +30,6 @@ from mqdlq.errors import (
     MqDlqError,
     PasteError,
 )
-from mqdlq.headers import describe
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger.reading.message_facts import MessageKeyError, ambiguous
 from mqdlq.model import MessageClass, QueueKind
@@ -48,6 +46,7 @@ from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, Kind
 from mqdlq.stages.snapshot.preview import browse_rows, choose_queue
 from mqdlq.stages.snapshot.rows import PropertyMatches
 from mqdlq.tools.dumps import PastedMessage, as_text, json_object, looks_pasted, read_pasted
+from mqdlq.tools.pasted_rows import pasted_row, values_without_md
 
 _HEXADECIMAL: Final = frozenset(string.hexdigits)
 _SNAPSHOT_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
@@ -317,14 +316,8 @@ def _of_paste(number: int, message: PastedMessage, matches: PropertyMatches) -> 
         row = pasted_row(number, message, matches, unknown)
         row |= {"browsed_at": None, "expires_at": None}
         return replace(_of_row(row), label=label)
-    body, length = message.body, message.total_length
-    seen = describe(body, length, encoding=546, ccsid=819, format="MQDEAD", msg_flags=0)
-    values = {
-        column: getattr(seen.dlh, column.removeprefix("dlh_"))
-        for column in _COMPARED
-        if seen.dlh and column.startswith("dlh_")
-    }
-    return Message(number, label, seen.cls, values, has_md=False)
+    cls, values = values_without_md(message)
+    return Message(number, label, cls, values, has_md=False)
 
 
 def _row_messages(lines: Iterable[bytes], name: str) -> Iterator[Message]:

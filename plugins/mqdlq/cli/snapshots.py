@@ -28,16 +28,15 @@ from mqdlq.cli.output import (
 )
 from mqdlq.cli.rules import YAML, name_of, review_table
 from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError, PasteError
-from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
 from mqdlq.model import Outcome, QueueKind
-from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.rules import RulesError, RulesTable, freeze, table_with
 from mqdlq.stages.retention import find_reasons_to_keep, prune_snapshots
 from mqdlq.stages.snapshot.capture import read_payloads
 from mqdlq.stages.snapshot.rows import PropertyMatches
 from mqdlq.tools.dumps import PastedMessage, as_text, read_pasted
+from mqdlq.tools.pasted_rows import pasted_row
 from mqdlq.words import moment, place, visible
 
 _NAME_LENGTH: Final = 48
@@ -379,16 +378,3 @@ def _read(file: BinaryIO) -> tuple[str, str, list[PastedMessage]]:
             raise PasteError(message.line, "this message has no MQMD; a snapshot needs it", name)
     sources = " and ".join(sorted({message.source for message in messages})) or "nothing"
     return name, f"{sources} in {name}, SHA-256 {sha256(data).hexdigest()}", messages
-
-
-def pasted_row(
-    browse_seq: int, message: PastedMessage, matches: PropertyMatches, browsed_at: datetime
-) -> dict[str, Any]:
-    """Return a message of a dump, with an MQMD, as a row; raises MalformedHeaderError."""
-    descriptor = message.descriptor or MessageDescriptor()
-    shown = BrowsedMessage(descriptor.encode(), message.body, message.total_length)
-    row = header_row(
-        browse_seq, shown.descriptor, shown.prefix, shown.total_length, browsed_at=browsed_at
-    )
-    # Whether the queue cut a message depends on its MAXMSGL, of which a dump says nothing.
-    return row | {"maybe_truncated": None} | matches.compare(shown, is_complete=False)

@@ -14,7 +14,7 @@ from mqdlq.ledger.archive import Archive, Restorations
 from mqdlq.ledger.attempts import Attempts
 from mqdlq.ledger.audit import Audit, Epochs
 from mqdlq.ledger.controls import EvidenceChecks, Identities, Meters, Ramps
-from mqdlq.ledger.database import connect_impatiently, connect_to
+from mqdlq.ledger.database import connect_impatiently, connect_to, refuse_changes
 from mqdlq.ledger.inbox import CauseChanges, Diagnoses, Inbox
 from mqdlq.ledger.messages import Messages, Outcomes
 from mqdlq.ledger.migrations import migrate, require_current
@@ -85,6 +85,10 @@ class Ledger:
     def require_current(self) -> None:
         """Raise LedgerUnavailableError unless the tables are those of this version."""
         require_current(self.engine)
+
+    def reading(self) -> Self:
+        """Return the same ledger, which refuses every statement that would change it."""
+        return type(self)(refuse_changes(self.engine))
 
     def close(self) -> None:
         """Close the connections; the next use makes new ones."""

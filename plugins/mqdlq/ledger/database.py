@@ -24,7 +24,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import TimeoutError as NoConnectionFreeError
 
 from mqdlq import directories
-from mqdlq.errors import LedgerUnavailableError
+from mqdlq.errors import LedgerError, LedgerUnavailableError
 from mqdlq.ledger.access import NOT_CREATED, Remedy, explain, not_writable, unusable, url_of
 
 TURN = 0x4D51_444C  # the number of the advisory lock: "MQDL"
@@ -367,6 +367,23 @@ def connect_impatiently(text: str, clock: Callable[[], float] = time.monotonic) 
     if engine.dialect.name == "postgresql":
         event.listen(engine, "do_connect", _connect)
     return engine
+
+
+def refuse_changes(engine: sa.Engine) -> sa.Engine:
+    """Return an engine over the same connections that raises LedgerError instead of changing."""
+    reading = engine.execution_options()
+
+    @event.listens_for(reading, "before_cursor_execute")
+    def refuse(
+        _connection: Any, _cursor: Any, statement: str, _values: Any, context: Any, _: Any
+    ) -> None:
+        is_change = context.isinsert or context.isupdate or context.isdelete or context.isddl
+        verb = statement.lstrip(" (\n").split(maxsplit=1)[0].upper()
+        if is_change or verb not in {"SELECT", "WITH", "BEGIN"}:
+            text = f"{verb} would change the ledger, which is read only here; change it elsewhere"
+            raise LedgerError("MQDLQ-280", text)
+
+    return reading
 
 
 class _Memory:

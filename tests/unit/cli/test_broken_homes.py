@@ -46,7 +46,7 @@ LEDGER = {
     *(("report",), ("restore", "list"), ("snapshots", "list"), ("snapshots", "prune")),
     *(("prune",), ("hold", "add"), ("hold", "remove"), ("hold", "list")),
     *(("ledger", "status"), ("ledger", "take-on"), ("find",), ("stop",)),
-    ("diagnose",),
+    *(("diagnose",), ("mcp",)),
 }
 LAKE = {
     *(("report",), ("restore", "list"), ("ledger", "status"), ("ledger", "take-on")),
@@ -228,7 +228,7 @@ KINDS = {
     "a lake that is a file": Broken(
         lambda place: {"MQDLQ_LAKE": text_file(place)},
         "{}/file is not a directory; correct MQDLQ_LAKE [MQDLQ-230]",
-        {*LAKE, ("find",), ("prune",)},
+        {*LAKE, ("find",), ("prune",), ("mcp",)},
     ),
     "no directory of rules": Broken(
         lambda place: {"MQDLQ_RULES_DIR": f"{place}/none"},
@@ -243,6 +243,7 @@ KINDS = {
             ("backout-advice",),
             ("diagnose",),
             ("find",),
+            ("mcp",),
         },
     ),
 }

@@ -1,0 +1,146 @@
+"""All tools of agents in one table, from which listing, schemas, permissions, docs and tests come.
+
+A tool that approves, executes, answers a question, reveals a body, mutes or changes a file is not
+here, and cannot be switched on.
+"""
+
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mqdlq.agents import looking
+from mqdlq.agents.answers import Answer, Argument, Caller
+from mqdlq.model import AuditKind, Declared
+
+Noted = Mapping[str, Any]
+"""The fields of an event of the audit, but for its time and who it was."""
+
+
+class Effect(Declared):
+    """What a tool does, and whether a second call changes anything more."""
+
+    LOOK = "look", "reads the ledger and the lake"
+    EXPLAIN = "explain", "reads, and computes; diagnose also asks the queue manager by inquiries"
+    PROPOSE = "propose", "computes a plan that a person may start; only the audit records it"
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool: its function with typed arguments and answer, its words, and an example.
+
+    In the example, a value in capitals stands for one of an earlier answer. `noted` returns
+    what the audit records of an answer.
+    """
+
+    run: Callable[[Any, Caller], Answer]
+    title: str
+    description: str
+    effect: Effect
+    example: Mapping[str, Any]
+    noted: Callable[[Any, Any], Noted] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    @property
+    def arguments(self) -> type[Argument]:
+        kind: type[Argument] = typing.get_type_hints(self.run)["asked"]
+        return kind
+
+    @property
+    def answer(self) -> type[Answer]:
+        kind: type[Answer] = typing.get_type_hints(self.run)["return"]
+        return kind
+
+
+def _searched(asked: looking.FindMessages, answer: looking.Messages) -> Noted:
+    return {
+        "what": AuditKind.AGENT_SEARCHED,
+        "handler": asked.handler,
+        "messages": len(answer.rows),
+        "details": asked.where or "all messages",
+    }
+
+
+_LOOK, _EXPLAIN, _PROPOSE = Effect.LOOK, Effect.EXPLAIN, Effect.PROPOSE
+
+TOOLS: Final = (
+    Tool(
+        looking.list_handlers,
+        "List handlers",
+        "The handlers that the person may read, with their queues and newest runs. Begin here.",
+        _LOOK,
+        {},
+    ),
+    Tool(
+        looking.list_causes,
+        "Inbox of causes",
+        "Why messages are dead: each cause on all queues, those that need attention first.",
+        _LOOK,
+        {"handler": "demo", "limit": 5},
+    ),
+    Tool(
+        looking.show_cause,
+        "One cause",
+        "A cause with its messages on each queue, and what people said of it.",
+        _LOOK,
+        {"cause_id": "CAUSE_ID"},
+    ),
+    Tool(
+        looking.find_messages,
+        "Find messages",
+        "Messages by a condition on header fields, from the newest snapshots. The audit records"
+        " the search. Bodies are neither searched nor shown.",
+        _LOOK,
+        {"handler": "demo", "where": "reason=MQRC_PUT_INHIBITED and state=on_queue"},
+        noted=_searched,
+    ),
+    Tool(
+        looking.show_message,
+        "One message",
+        "The header fields of a message, and what happened to it over all runs. No body.",
+        _LOOK,
+        {"handler": "demo", "message_key": "MESSAGE_KEY"},
+    ),
+    Tool(
+        looking.list_runs,
+        "Runs",
+        "The runs of a handler, the newest first, and whether one waits for an approval.",
+        _LOOK,
+        {"handler": "demo", "limit": 3},
+    ),
+    Tool(
+        looking.show_run,
+        "Account of a run",
+        "The account of a run: every message of its snapshot against its outcomes, and its plan.",
+        _LOOK,
+        {"run_id": "demo-scheduled__last"},
+    ),
+    Tool(
+        looking.show_report,
+        "Report of a run",
+        "The report of a run in brief: its account, rules, causes, and what needs attention.",
+        _LOOK,
+        {"run_id": "demo-scheduled__last"},
+    ),
+    Tool(
+        looking.show_rules,
+        "Rules table",
+        "The rules table that the next run of a handler would read, and the linter's findings.",
+        _LOOK,
+        {"handler": "demo"},
+    ),
+    Tool(
+        looking.list_audit,
+        "Audit",
+        "Who did what and when: runs, approvals, discards, searches, proposals; newest first.",
+        _LOOK,
+        {"handler": "demo", "limit": 5},
+    ),
+)
+
+BY_NAME: Final = {tool.name: tool for tool in TOOLS}

@@ -1,0 +1,111 @@
+"""Agents in tests: the demo world, a door for its person, and calls by the official client."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import anyio
+from anyio import to_thread
+from mcp import Client, StdioServerParameters
+from mcp_types import Implementation
+
+from mqdlq.agents.answers import Caller
+from mqdlq.agents.catalogue import BY_NAME
+from mqdlq.agents.serving import Door, Rates
+from mqdlq.reading.page_paths import Paths
+from mqdlq.tools.acting import Sources
+from tests.support.world import World
+
+HANDLERS: Final = frozenset({"demo", "names", "never", "payments", "quiet"})
+"""The handlers that the person of a door may read: all of the demo world but `secret`."""
+T = TypeVar("T")
+
+
+def door(world: World, handlers: frozenset[str] = HANDLERS, *, may_act: bool = True) -> Door:
+    """Return the door of alice's agent into a world whose ledger refuses her tools any change."""
+    reading = world.ledger.reading()
+    caller = Caller(
+        person="alice",
+        handlers=handlers,
+        may_act=lambda _: may_act,
+        sources=lambda name: Sources(name, reading, world.lake_root, world.clock),
+        paths=Paths("https://airflow.example.com"),
+        settings=lambda _: world.settings,
+    )
+    rates = Rates(world.clock, most=10_000)
+    return Door(
+        lambda: caller, "", rates, world.ledger.audit.record, world.clock, to_thread.run_sync
+    )
+
+
+def with_client(server: Any, use: Callable[[Client], Awaitable[T]]) -> T:
+    """Use a server by the official client, which checks each answer against its schema."""
+
+    async def run() -> T:
+        info = Implementation(name="tester", version="1")
+        async with Client(server, client_info=info) as client:
+            return await use(client)
+
+    return anyio.run(run)
+
+
+def stdio(world: World) -> StdioServerParameters:
+    """Return how a client starts `mqdlq mcp` on a world."""
+    start = "from mqdlq.cli import app; app()"
+    place = {"MQDLQ_HOME": str(world.directory), "MQDLQ_RULES_DIR": f"{world.directory}/handlers"}
+    command = ["-c", start, "mcp"]
+    return StdioServerParameters(command=sys.executable, args=command, env=place)
+
+
+def call(opened: Door, name: str, **given: Any) -> Any:
+    """Return what a tool answers; a refusal is a text."""
+    answer = opened.call(name, given, "tester")
+    return answer.content[0].text if answer.is_error else answer.structured_content  # type: ignore[union-attr]
+
+
+def examples(opened: Door) -> dict[str, dict[str, Any]]:
+    """Return the arguments of each tool's example, with values of earlier answers."""
+    cause = call(opened, "list_causes", handler="demo")["rows"][0]
+    found = call(opened, "find_messages", handler="demo", where="state=on_queue")
+    message = next(one for one in found["rows"] if one["cause_id"] == cause["cause_id"])
+    known = {"CAUSE_ID": cause["cause_id"], "MESSAGE_KEY": message["message_key"]}
+    return {
+        name: {
+            field: known.get(value, value) if isinstance(value, str) else value
+            for field, value in tool.example.items()
+        }
+        for name, tool in BY_NAME.items()
+    }
+
+
+def texts_of(answer: Any, is_inside: bool = False) -> Iterator[tuple[str, bool]]:
+    """Yield every text in an answer, and whether it is in a field named `untrusted`."""
+    if isinstance(answer, dict):
+        for name, value in answer.items():
+            inside = is_inside or name in {"untrusted", "headers"}
+            yield name, is_inside
+            yield from texts_of(value, inside)
+    elif isinstance(answer, list):
+        for one in answer:
+            yield from texts_of(one, is_inside)
+    elif isinstance(answer, str):
+        yield answer, is_inside
+
+
+@contextmanager
+def unchanged(world: World) -> Iterator[None]:
+    """Fail if a file of the lake changed, or a message or an object of the queue manager."""
+    before = _state(world)
+    yield
+    assert _state(world) == before
+
+
+def _state(world: World) -> Any:
+    root = Path(world.lake_root)
+    files = {str(one): one.stat().st_mtime_ns for one in root.rglob("*") if one.is_file()}
+    queues = ("DLQ", "NAMES.DLQ", "PAYMENTS.DLQ", "PAYMENTS", "ORDERS.PARKED", "MQDLQ.STATE")
+    return files, {queue: world.bodies(queue) for queue in queues}
