@@ -166,6 +166,13 @@ class Outcome(InWords):
         return frozenset(outcome for outcome in cls if trait in outcome.traits)
 
 
+SUCCESSES: Final = {
+    Action.RETRY: Outcome.DELIVERED,
+    Action.FWD: Outcome.FORWARDED,
+    Action.DISCARD: Outcome.DISCARDED,
+}
+"""The outcomes of actions that succeed."""
+
 DEPARTED: Final = Outcome.having(Trait.DEPARTED)
 """The outcomes of messages that have left the queue."""
 

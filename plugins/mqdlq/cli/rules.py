@@ -45,9 +45,7 @@ def parse_table(file: BinaryIO, queue_kind: QueueKind = QueueKind.DEAD_LETTER) -
     """Return the table in a file, which is in YAML where its name says so; raises RulesError."""
     name = name_of(file)
     result = (_check_yaml if name.endswith(YAML) else check_text)(file.read(), name, queue_kind)
-    if result.table is None:
-        raise RulesError(result.diagnostics)
-    return result.table
+    return result.valid_table()
 
 
 def _check_yaml(

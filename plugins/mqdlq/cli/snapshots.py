@@ -31,7 +31,7 @@ from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError, PasteError
 from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
 from mqdlq.model import Outcome, QueueKind
-from mqdlq.rules import RulesError, RulesTable, freeze, table_with
+from mqdlq.rules import RulesTable, freeze, table_with
 from mqdlq.stages.retention import find_reasons_to_keep, prune_snapshots
 from mqdlq.stages.snapshot.capture import read_payloads
 from mqdlq.stages.snapshot.rows import PropertyMatches
@@ -359,14 +359,12 @@ def _frozen(file: BinaryIO | None) -> tuple[RulesTable | None, str]:
     if file is None:
         return None, ""
     data, name = file.read(), name_of(file)
-    result = review_table(data, name)
-    if result.table is None:
-        raise RulesError(result.diagnostics)
+    table = review_table(data, name).valid_table()
     try:
         text = "" if name.endswith(YAML) else data.decode("utf-8")
     except UnicodeDecodeError:
         text = ""
-    return result.table, text or freeze(result.table)
+    return table, text or freeze(table)
 
 
 def _read(file: BinaryIO) -> tuple[str, str, list[PastedMessage]]:

@@ -10,15 +10,3 @@ from mqdlq.handlers.configuration import (
 )
 from mqdlq.handlers.conversion import to_table, to_yaml
 from mqdlq.handlers.tables import check
-
-__all__ = [
-    "Handler",
-    "check",
-    "check_handler",
-    "handler_names",
-    "is_handler",
-    "load_handler",
-    "load_handlers",
-    "to_table",
-    "to_yaml",
-]

@@ -14,7 +14,7 @@ import yaml
 from mqdlq.constants import name_of
 from mqdlq.handlers.documents import Document, MappingNode, Node, ScalarNode
 from mqdlq.handlers.tables import check as check_yaml
-from mqdlq.rules import ControlData, RulesError, check, format_table, print_table
+from mqdlq.rules import ControlData, check, format_table, print_table
 from mqdlq.rules.diagnostics import Report
 from mqdlq.rules.formatting import comments
 from mqdlq.rules.keywords import KEYWORDS
@@ -32,10 +32,8 @@ def to_yaml(text: str | bytes, source: str = "<rules>") -> str:
     Raises RulesError with all faults if the table has an error.
     """
     result = check(text, source)
-    if result.table is None:
-        raise RulesError(result.diagnostics)
+    canonical = check(print_table(result.valid_table()))
     of_control, *of_rules = comments(text) if result.control else ((), *comments(text))
-    canonical = check(print_table(result.table))
     lines = ["table:"]
     if canonical.control:
         lines += [*_commented(of_control, "  "), "  control:"]
@@ -57,10 +55,8 @@ def to_table(data: str | bytes, source: str = "<rules>") -> str:
 
     Raises RulesError with all faults if the table has an error.
     """
-    result = check_yaml(data, source)
-    if result.table is None:
-        raise RulesError(result.diagnostics)
-    print_table(result.table, source)  # it refuses extensions
+    table = check_yaml(data, source).valid_table()
+    print_table(table, source)  # it refuses extensions
     document = Document(data, Report(source))
     found = list(_comments(document))
     ends = _last_lines(document)
@@ -73,7 +69,6 @@ def to_table(data: str | bytes, source: str = "<rules>") -> str:
             lines.append(f"* {found.pop(0)[1]}\n")
         lines.append(entry)
 
-    table = result.table
     add(print_entries(table.control, ()), 0)
     for rule in table.rules:
         add(print_entries(ControlData(), (rule,)), rule.line)

@@ -201,21 +201,10 @@ def select_airflow() -> None:
 def read_settings(conn_id: str) -> ConnectionSettings:
     """Return the settings of a connection; raises ConnectionSettingsError if it is not defined."""
     select_airflow()
-    from airflow.models.connection import Connection  # noqa: PLC0415 (after select_airflow)
-    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415 (the same)
-
+    from mqdlq.airflow.hooks.connections import stored_connection  # noqa: PLC0415 (after select_airflow)
     from mqdlq.airflow.hooks.ibmmq import settings_of  # noqa: PLC0415 (the same)
 
-    try:
-        found = Connection.get_connection_from_secrets(conn_id)
-    except AirflowNotFoundException:
-        raise ConnectionSettingsError(
-            "MQDLQ-124",
-            f"connection {conn_id!r} is not defined in this Airflow, neither in the"
-            " environment nor in its metadata database; define it, or run the command where it is"
-            " defined",
-        ) from None
-    return settings_of(found)
+    return settings_of(stored_connection(conn_id))
 
 
 def find_settings(conn_id: str) -> ConnectionSettings:

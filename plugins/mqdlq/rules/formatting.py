@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mqdlq.rules.diagnostics import Report, RulesError
+from mqdlq.rules.diagnostics import Report
 from mqdlq.rules.grammar import BLANKS, COLUMNS, Entry, entries
 from mqdlq.rules.reading import check, decoded
 from mqdlq.rules.table import ControlData, RulesTable, print_entries
@@ -27,9 +27,7 @@ def format_table(text: str | bytes, source: str = "<rules>") -> str:
     error.
     """
     result = check(text, source)
-    if result.table is None:
-        raise RulesError(result.diagnostics)
-    prints = _prints(result.table, has_control=bool(result.control))
+    prints = _prints(result.valid_table(), has_control=bool(result.control))
     return "".join(f"{line}\n" for line in _one_blank(_formatted(decoded(text), iter(prints))))
 
 

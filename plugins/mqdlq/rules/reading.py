@@ -48,6 +48,12 @@ class CheckResult:
     control: Mapping[str, str | int] = field(default_factory=dict)
     rules: tuple[WrittenRule, ...] = ()
 
+    def valid_table(self) -> RulesTable:
+        """Return the table; raise RulesError with all faults if it is rejected."""
+        if self.table is None:
+            raise RulesError(self.diagnostics)
+        return self.table
+
 
 def check(
     text: str | bytes,
@@ -143,10 +149,7 @@ def parse(
     frozen: bool = False,
 ) -> RulesTable:
     """Parse a table, as `check` does; raise RulesError with all faults if it has an error."""
-    result = check(text, source, queue_kind, frozen=frozen)
-    if result.table is None:
-        raise RulesError(result.diagnostics)
-    return result.table
+    return check(text, source, queue_kind, frozen=frozen).valid_table()
 
 
 # Build control data and rules from entries, and check keywords against each other.

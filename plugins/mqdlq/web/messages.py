@@ -13,6 +13,7 @@ from mqdlq.causes import cause_of_row
 from mqdlq.errors import LakeError, MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.headers.ccsid import UTF_16, following_ccsid, text_codec
+from mqdlq.lake import filters
 from mqdlq.lake.archive import file_in_lake, find_copy
 from mqdlq.lake.filters import PARAMETERS, PRESENCE_WORDS, FilterError, MessageFilter
 from mqdlq.lake.replacements import read_replacement
@@ -28,7 +29,7 @@ from mqdlq.ledger.reading.message_facts import (
 from mqdlq.model import Outcome
 from mqdlq.reading import find
 from mqdlq.reading.explanations import RULES_APPLY_TO, ExplainedRule, explained_rules
-from mqdlq.reading.exports import FORMS
+from mqdlq.reading.exports import FileForm
 from mqdlq.reading.message import shown_headers, timeline, trace_link, traceparent_of
 from mqdlq.reading.page_paths import Paths, dag_of
 from mqdlq.rules import RulesTable, explain, parse, with_nuls_as_blanks
@@ -53,8 +54,14 @@ router: Final = APIRouter(route_class=PageRoute)
 
 # Search: one page of the messages that a filter selects, or the fault of the filter.
 
-OTHERS: Final = ("handler", "page", "download")
-"""Parameters of the page that are not part of the filter."""
+
+class ListQuery(filters.Query):
+    """What the page has beside the filter: the handler to search, and which part of the list."""
+
+    handler: str = ""
+    page: filters.PageNumber = 1
+    download: FileForm = ""
+
 
 STATES: Final = {
     **{str(state): words for state, words in PRESENCE_WORDS.items()},
@@ -71,12 +78,12 @@ def search_messages(view: FleetView) -> Response:
     handler = given.get("handler", "").strip()
     chosen, found, fault = MessageFilter(), None, None
     try:
-        chosen = MessageFilter.parse(view.given, OTHERS)
-        among, page = _among(handler, view.handlers), _page_number(given.get("page", ""))
-        search = find.Search(chosen, among, view.ledger, view.lake_root)
-        if form := _form(given.get("download", "")):
-            return view.download(find.found_messages(search.messages()), form)
-        found = search.page(page)
+        chosen = MessageFilter.parse(view.given, ListQuery.model_fields)
+        asked = ListQuery.parse(view.given, PARAMETERS)
+        search = find.Search(chosen, _among(handler, view.handlers), view.ledger, view.lake_root)
+        if asked.download:
+            return view.download(find.found_messages(search.messages()), asked.download)
+        found = search.page(asked.page)
     except FilterError as error:
         chosen, fault = MessageFilter(), error
     return view.render(
@@ -105,20 +112,6 @@ def _among(handler: str, handlers: Collection[str]) -> list[str]:
         fault = "it does not exist, or you may not see it"
         raise FilterError("handler", fault, "one of the overview")
     return [handler]
-
-
-def _page_number(text: str) -> int:
-    value = text.strip() or "1"
-    if not (value.isascii() and value.isdecimal() and len(value) < 10):  # noqa: PLR2004
-        raise FilterError("page", f"found {value[:20]!r}", "a number from 1")
-    return int(value)
-
-
-def _form(text: str) -> str:
-    form = text.strip()
-    if form and form not in FORMS:
-        raise FilterError("download", f"found {form[:20]!r}", f"one of {', '.join(FORMS)}")
-    return form
 
 
 # One message: its fields, rules, history, related messages and possible actions.

@@ -2,6 +2,7 @@
 
 import os
 from functools import cache
+from typing import Any
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -76,17 +77,25 @@ def payload_keys(conn_id: str | None) -> dict[str, bytes]:
     """
     if conn_id is None:
         return {}
-    # Tasks import this module, too, and have no use for Airflow's models and for Arrow.
-    from airflow.models.connection import Connection as StoredConnection  # noqa: PLC0415
-
+    # Tasks import this module, too, and have no use for Arrow.
     from mqdlq.stages.snapshot.capture import read_all_keys  # noqa: PLC0415
 
+    found = stored_connection(conn_id)
+    return read_all_keys(conn_id, found.password, found.extra_dejson)
+
+
+def stored_connection(conn_id: str) -> Any:
+    """Return a connection as this Airflow stores it, for processes that are not tasks.
+
+    Raises ConnectionSettingsError if it is not defined.
+    """
+    from airflow.models.connection import Connection as StoredConnection  # noqa: PLC0415 (as above)
+
     try:
-        found = StoredConnection.get_connection_from_secrets(conn_id)
+        return StoredConnection.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:
         raise ConnectionSettingsError(
             "MQDLQ-124",
             f"connection {conn_id!r} is not defined in this Airflow, neither in the environment"
             " nor in its metadata database; define it, or run the command where it is defined",
         ) from None
-    return read_all_keys(conn_id, found.password, found.extra_dejson)

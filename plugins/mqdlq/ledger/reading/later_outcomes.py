@@ -15,17 +15,10 @@ import sqlalchemy as sa
 from mqdlq.ledger import tables as t
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.messages import is_only_dry_run
-from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, Trait
+from mqdlq.model import DEPARTED, SUCCESSES, AttemptState, Outcome, Trait
 
 _NO_NEWS: Final = (Outcome.NOT_ATTEMPTED, Outcome.NOT_SELECTED, Outcome.LEASED_BY_RUN)
 """Outcomes of messages with which a run did nothing, and of which it found out nothing."""
-
-
-_MOVED: Final = {
-    Action.RETRY: Outcome.DELIVERED,
-    Action.FWD: Outcome.FORWARDED,
-    Action.DISCARD: Outcome.DISCARDED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +190,7 @@ def _moves(pairs: sa.CTE) -> sa.Select[Any]:
     """Select the moves that a unit of work has made; their run books them when it ends."""
     made = t.attempts.c
     outcome = sa.case(
-        *((made.action == action, sa.literal(one)) for action, one in _MOVED.items()),
+        *((made.action == action, sa.literal(one)) for action, one in SUCCESSES.items()),
         else_=sa.literal(Outcome.TAKEN),
     )
     moved = sa.type_coerce(outcome, t.outcomes.c.outcome.type)

@@ -16,7 +16,7 @@ from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, message_key
 from mqdlq.ledger.messages import OutcomeLot
 from mqdlq.ledger.tables import Attempt, AttemptLot, Ending, Learned, OutcomeFact, Run, Try
-from mqdlq.model import Action, AttemptState, Outcome, Step, WorkNumber
+from mqdlq.model import SUCCESSES, AttemptState, Outcome, Step, WorkNumber
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.client import printable_name
 from mqdlq.mqi.state_queue import RESTORATION_MARKER, Marker, Markers
@@ -31,11 +31,6 @@ from mqdlq.stages.units.engine import BACKED_OUT
 MAX_UNWRITTEN = 500
 MOST_ROWS = 400
 """How many rows of moves a marker has room for; those before them are forgotten."""
-_SUCCESS_OUTCOMES = {
-    Action.RETRY: Outcome.DELIVERED,
-    Action.FWD: Outcome.FORWARDED,
-    Action.DISCARD: Outcome.DISCARDED,
-}
 
 
 def _build_attempt(
@@ -170,7 +165,7 @@ class AttemptRecorder:
             same = id(step), number, how
             if same not in ended:
                 decision = step.rule, step.action.value, step.target_q, step.target_q_mgr
-                ending = Ending(*decision, _SUCCESS_OUTCOMES[step.action])
+                ending = Ending(*decision, SUCCESSES[step.action])
                 ended[same] = OutcomeLot(ending, how or Why.ATTEMPT(number=number), at, [])
             ended[same].message_ids.append(one.item.message.message_id)
         self._booking.confirm(unit, [*ended.values()], at)
@@ -179,7 +174,7 @@ class AttemptRecorder:
             self._moved = _join_moves(self._moved)
         for one in tries:
             one.item.attempts_made += 1
-            one.item.outcome = _SUCCESS_OUTCOMES[one.step.action]
+            one.item.outcome = SUCCESSES[one.step.action]
         self.attempts += len(tries)
         self._controls.confirm(tries)
 
@@ -402,7 +397,7 @@ def _confirm(execution: Execution, proven: Sequence[Attempt], how: Reason) -> No
         why = how
         if changes is not None:
             why = Why.REPAIRED_BECAUSE(repaired=explain_delivery(changes), because=how)
-        outcome = _SUCCESS_OUTCOMES[attempt.action]
+        outcome = SUCCESSES[attempt.action]
         fact = build_outcome(attempt.message_id, outcome, why, attempt, now)
         before = booked.get(attempt.message_id, {})
         if attempt.run_id not in before:
