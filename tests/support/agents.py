@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -57,6 +58,8 @@ def stdio(world: World) -> StdioServerParameters:
     """Return how a client starts `mqdlq mcp` on a world."""
     start = "from mqdlq.cli import app; app()"
     place = {"MQDLQ_HOME": str(world.directory), "MQDLQ_RULES_DIR": f"{world.directory}/handlers"}
+    connection = {"conn_type": "ibmmq", "extra": {"queue_manager": "QM1", "transport": "embedded"}}
+    place["AIRFLOW_CONN_MQ"] = json.dumps(connection)
     command = ["-c", start, "mcp"]
     return StdioServerParameters(command=sys.executable, args=command, env=place)
 

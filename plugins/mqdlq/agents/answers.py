@@ -162,16 +162,15 @@ class Caller:
             )
         return self.sources(handler)
 
-    def acting(self, handler: str) -> Sources:
-        """Return the sources of a handler whose runs the person may start."""
-        found = self.of(handler)
+    def require_acting(self, handler: str) -> None:
+        """Raise RefusedError unless the person may start runs of a handler."""
+        self.of(handler)
         if not self.may_act(dag_of(handler)):
             raise RefusedError(
                 "MQDLQ-998",
                 f"{self.person} may not start runs of {dag_of(handler)}; ask for permission to"
                 " trigger this DAG in Airflow",
             )
-        return found
 
     def among(self, handler: str) -> list[str]:
         """Return one handler, or all that the person may read."""

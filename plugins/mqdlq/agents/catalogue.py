@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mqdlq.agents import looking
+from mqdlq.agents import explaining, looking
 from mqdlq.agents.answers import Answer, Argument, Caller
 from mqdlq.model import AuditKind, Declared
 
@@ -31,8 +31,9 @@ class Effect(Declared):
 class Tool:
     """A tool: its function with typed arguments and answer, its words, and an example.
 
-    In the example, a value in capitals stands for one of an earlier answer. `noted` returns
-    what the audit records of an answer.
+    In the example, a value in capitals stands for one of an earlier answer. `needs_acting` says
+    that the person must be permitted to start runs of the handler. `noted` returns what the audit
+    records of an answer.
     """
 
     run: Callable[[Any, Caller], Answer]
@@ -40,6 +41,7 @@ class Tool:
     description: str
     effect: Effect
     example: Mapping[str, Any]
+    needs_acting: bool = False
     noted: Callable[[Any, Any], Noted] | None = None
 
     @property
@@ -65,6 +67,22 @@ def _searched(asked: looking.FindMessages, answer: looking.Messages) -> Noted:
         "details": asked.where or "all messages",
     }
 
+
+DUMP: Final = "".join(
+    (
+        *(
+            "444c4820",
+            "01000000",
+            "05080000",
+            b"PAYMENTS".hex(),
+            "20" * 40,
+            b"QM1".hex(),
+            "20" * 45,
+        ),
+        *("22020000", "33030000", b"MQSTR   ".hex(), "06000000", "20" * 28, "20" * 16),
+    )
+)
+"""A dead letter of 172 bytes as hexadecimal digits."""
 
 _LOOK, _EXPLAIN, _PROPOSE = Effect.LOOK, Effect.EXPLAIN, Effect.PROPOSE
 
@@ -140,6 +158,51 @@ TOOLS: Final = (
         "Who did what and when: runs, approvals, discards, searches, proposals; newest first.",
         _LOOK,
         {"handler": "demo", "limit": 5},
+    ),
+    Tool(
+        explaining.explain_message,
+        "Message by the rules",
+        "Which rules of today's table match a message, and why the others do not.",
+        _EXPLAIN,
+        {"handler": "demo", "message_key": "MESSAGE_KEY"},
+    ),
+    Tool(
+        explaining.explain_reason,
+        "Reason code",
+        "What a reason code means, who can end it, and what to do.",
+        _EXPLAIN,
+        {"reason": "MQRC_Q_FULL"},
+    ),
+    Tool(
+        explaining.diagnose,
+        "Diagnosis",
+        "What is in the way of a put to the destinations of a handler's causes, now: inquiries of"
+        " the queue manager that only read. Nothing is kept.",
+        _EXPLAIN,
+        {"handler": "demo", "cause_id": "CAUSE_ID"},
+        needs_acting=True,
+    ),
+    Tool(
+        explaining.explain_dump,
+        "Dump by the rules",
+        "Which rules of a handler match the messages of a pasted dump. Paste no customer's data.",
+        _EXPLAIN,
+        {"handler": "demo", "dump": DUMP},
+    ),
+    Tool(
+        explaining.check_rules,
+        "Check of a rules table",
+        "Errors of a rules table with lines and corrections, and the linter's findings.",
+        _EXPLAIN,
+        {"table": "REASON(MQRC_Q_FULL) ACTION(RETRY) RETRY(3)\nACTION(IGNORE)\n"},
+    ),
+    Tool(
+        explaining.compare_rules,
+        "Comparison of rules tables",
+        "What a new table would do otherwise than that of the newest run, with the messages of"
+        " past snapshots. No file is written.",
+        _EXPLAIN,
+        {"handler": "demo", "table": "DESTQ(PAYMENTS) ACTION(RETRY) RETRY(3)\n"},
     ),
 )
 

@@ -121,6 +121,8 @@ class Door:
             raise RefusedError("MQDLQ-948", text)
         caller = self.caller()
         asked = tool.arguments.model_validate(given)
+        if tool.needs_acting:
+            caller.require_acting(getattr(asked, "handler", ""))
         answer = tool.run(asked, caller)
         found = answer.model_dump(mode="json")
         text = json.dumps(found)  # in ASCII: no character of a stranger looks like another
