@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from mqdlq.constants import MQRC
-from mqdlq.diagnosis.looking import Look
+from mqdlq.diagnosis.looking import Look, NotToldError
 from mqdlq.diagnosis.obstacles import (
     Subject,
     find_refused_users,
@@ -17,6 +17,8 @@ from mqdlq.words import count, visible
 
 COMMAND_SERVER: Final = "amqpcsea"
 _MOST: Final = 3
+_NEARLY_ALL: Final = 90
+"""From how many percent on a log or a file system is near its limit."""
 _READABLE: Final = 0.9
 """How much of a body's beginning is letters, digits, blanks and punctuation if it is text."""
 
@@ -37,12 +39,29 @@ def _get_inhibited(look: Look, subject: Subject) -> Iterator[Finding]:
 
 
 def _largest_queues(look: Look, subject: Subject) -> Iterator[Finding]:
-    """Name the deepest queues: they fill what all queues share."""
-    del subject
+    """Name the deepest queues: they fill what all queues share; say what is near its limit."""
+    told = look.in_use()
+    near = [f"{_SHARED[one]} ({told[one]} %)" for one in told if int(told[one]) >= _NEARLY_ALL]
+    parts = ", ".join(f"{one} {used} %" for one, used in told.items())
+    words = f"{' and '.join(near)} {'are' if len(near) > 1 else 'is'} near the limit"
+    yield Finding(
+        subject.reason * bool(near),
+        words
+        if near
+        else f"nothing of {look.name} is near its limit: {parts or 'it says nothing'}",
+    )
     found = look.depths()
     deepest = sorted(found, key=lambda name: -found[name])[:_MOST]
     words = ", ".join(f"{name} {found[name]:,}" for name in deepest if found[name])
     yield Finding(0, f"the deepest of {count(len(found), 'queue')}: {words or 'all are empty'}")
+
+
+_SHARED: Final = {
+    "QMFSUSE": "the file system of the queue manager",
+    "DATFSUSE": "the file system of its data",
+    "LOGFSUSE": "the file system of its log",
+    "LOGINUSE": "the log",
+}
 
 
 def _backout(look: Look, subject: Subject) -> Iterator[Finding]:
@@ -62,10 +81,19 @@ def _backout(look: Look, subject: Subject) -> Iterator[Finding]:
 
 
 def _policy(look: Look, subject: Subject) -> Iterator[Finding]:
+    """Say how messages to the destination are protected (Advanced Message Security)."""
     name = subject.destination[0]
-    text = f"the policy of {visible(name)} is not inquired; DISPLAY POLICY shows it"
-    yield Finding(0, text, mqsc(f"Shows the policy of {name}.", "DISPLAY POLICY({})", name))
-    del look
+    commands = mqsc(f"Shows the policy of {name}.", "DISPLAY POLICY({})", name)
+    try:
+        told = look.policy(name)
+    except NotToldError as error:
+        yield Finding(0, str(error), commands)
+        return
+    words = " ".join(f"{keyword}({value})" for keyword, value in told.items())
+    text = f"messages to {visible(name)} are to be {words}"
+    if told.get("SIGNALG", "NONE") == told.get("ENCALG", "NONE") == "NONE":
+        text = f"{visible(name)} has no policy that protects its messages"
+    yield Finding(0, text, commands)
 
 
 def _character_set(look: Look, subject: Subject) -> Iterator[Finding]:

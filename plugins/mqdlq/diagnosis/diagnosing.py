@@ -17,6 +17,7 @@ _DECIDED: Final = frozenset(
     MQRC[name]
     for name in (
         "MQRC_ALIAS_BASE_Q_TYPE_ERROR",
+        "MQRC_CLUSTER_PUT_INHIBITED",
         "MQRC_DEF_XMIT_Q_TYPE_ERROR",
         "MQRC_DEF_XMIT_Q_USAGE_ERROR",
         "MQRC_MSG_TOO_BIG_FOR_Q",

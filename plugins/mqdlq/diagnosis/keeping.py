@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 from mqdlq.causes import Cause
-from mqdlq.diagnosis.records import Diagnosis
+from mqdlq.diagnosis.records import Diagnosis, changes
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import KnownDiagnosis
+
+MOST_SHOWN: Final = 10
+"""How many diagnoses of a cause people see."""
 
 
 class Place(NamedTuple):
@@ -33,3 +37,12 @@ def known_diagnoses(place: Place, cause_id: str, ledger: Ledger) -> Iterator[Dia
     """Yield what diagnoses of a cause found, the last one first."""
     for kept in ledger.diagnoses.of_cause(*place, cause_id):
         yield Diagnosis.of_record(kept.record)
+
+
+def with_changes(place: Place, cause_id: str, ledger: Ledger) -> list[tuple[Diagnosis, list[str]]]:
+    """Return the last diagnoses of a cause, the last one first, each with what changed before."""
+    found = [*islice(known_diagnoses(place, cause_id, ledger), MOST_SHOWN)]
+    return [
+        (one, list(changes(last.facts, one.facts)) if last else [])
+        for one, last in zip(found, [*found[1:], None], strict=False)
+    ]

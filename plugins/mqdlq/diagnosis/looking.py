@@ -1,7 +1,8 @@
 """Ask a queue manager read-only questions by PCF: few of them, each noted with what it took.
 
 IBM MQ docs, "Inquire Queue", "Inquire Queue Names", "Inquire Queue Status", "Inquire Queue
-Manager", "Inquire Entity Authority", "Inquire Channel" and "Inquire Channel Status".
+Manager", "Inquire Queue Manager Status", "Inquire Cluster Queue Manager", "Inquire Entity
+Authority", "Inquire Policy", "Inquire Channel" and "Inquire Channel Status".
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ _WORDS: Final[Mapping[str, Mapping[int, str]]] = {
     "PUT": _ENABLED,
     "GET": _ENABLED,
     "USAGE": {0: "NORMAL", 1: "XMITQ"},
+    "CLUSQT": {1: "QLOCAL", 2: "QALIAS", 3: "QREMOTE", 4: "QMALIAS"},
     "STRMQOS": {0: "BESTEF", 1: "MUSTDUP"},
+    "SIGNALG": dict(enumerate(("NONE", "MD5", "SHA1", "SHA224", "SHA256", "SHA384", "SHA512"))),
+    "ENCALG": dict(enumerate(("NONE", "RC2", "DES", "3DES", "AES128", "AES256"))),
+    "ENFORCE": {0: "YES", 1: "NO"},
     "STATUS": {
         0: "INACTIVE",
         1: "BINDING",
@@ -66,6 +71,23 @@ _QUEUE: Final = {
     "ALTDATE": "MQCA_ALTERATION_DATE",
     "ALTTIME": "MQCA_ALTERATION_TIME",
 }
+_INSTANCE: Final = {
+    "CLUSTER": "MQCA_CLUSTER_NAME",
+    "CLUSQMGR": "MQCA_CLUSTER_Q_MGR_NAME",
+    "CLUSQT": "MQIA_CLUSTER_Q_TYPE",
+    "PUT": "MQIA_INHIBIT_PUT",
+}
+_POLICY: Final = {
+    "SIGNALG": "MQIA_SIGNATURE_ALGORITHM",
+    "ENCALG": "MQIA_ENCRYPTION_ALGORITHM",
+    "ENFORCE": "MQIA_TOLERATE_UNPROTECTED",
+}
+_IN_USE: Final = {
+    "QMFSUSE": "MQIACF_Q_MGR_FS_IN_USE",
+    "DATFSUSE": "MQIACF_DATA_FS_IN_USE",
+    "LOGFSUSE": "MQIACF_LOG_FS_IN_USE",
+    "LOGINUSE": "MQIACF_LOG_IN_USE",
+}
 _QUEUE_MANAGER: Final = {"MAXMSGL": "MQIA_MAX_MSG_LENGTH", "DEFXMITQ": "MQCA_DEF_XMIT_Q_NAME"}
 _STATUS: Final = {
     "UNCOM": "MQIACF_UNCOMMITTED_MSGS",
@@ -94,6 +116,11 @@ _MQCHT_SENDER: Final = 1
 _MQOT_Q: Final = 1
 _MQQT_LOCAL: Final = 1
 _MQZAET_PRINCIPAL: Final = 1
+_NEWER: Final = {
+    "MQIACF_DATA_FS_IN_USE": 1449,
+    "MQIACF_LOG_FS_IN_USE": 1452,
+    "MQIACF_Q_MGR_FS_IN_USE": 1464,
+}
 """Constants that one of the client libraries does not have."""
 
 _NOT_THERE: Final = frozenset(
@@ -142,18 +169,21 @@ class Look:
         return self._queue_manager.name
 
     def queue(self, name: str) -> Facts | None:
-        """Return the attributes of a queue, None if there is none of that name.
-
-        A queue that only a cluster has is not told: this queue manager does not decide where
-        messages for it go.
-        """
+        """Return the attributes of a queue of this queue manager, None if none has that name."""
         found = self._ask("MQCMD_INQUIRE_Q", name, {"MQCA_Q_NAME": name})
-        if found:
-            return self._keep(f"queue {name}", found[0], _QUEUE)
+        return self._keep(f"queue {name}", found[0], _QUEUE) if found else None
+
+    def instances(self, name: str) -> list[Facts]:
+        """Return what is known here of a queue of clusters: an instance for each queue manager."""
         asked = {"MQCA_Q_NAME": name, "MQIACF_CLUSTER_INFO": 1}
-        if self._ask("MQCMD_INQUIRE_Q", f"{name} in clusters", asked):
-            raise NotToldError(f"{name} is a queue of a cluster, whose instances are not inquired")
-        return None
+        found = self._ask("MQCMD_INQUIRE_Q", f"{name} in clusters", asked)
+        at = self._number("MQCA_CLUSTER_Q_MGR_NAME")
+        return [self._keep(f"queue {name} at {_text(one[at])}", one, _INSTANCE) for one in found]
+
+    def is_of_cluster(self, queue_manager: str) -> bool:
+        """Return whether another queue manager is known by a cluster."""
+        asked = {"MQCA_CLUSTER_Q_MGR_NAME": queue_manager}
+        return bool(self._ask("MQCMD_INQUIRE_CLUSTER_Q_MGR", queue_manager, asked))
 
     def queues(self) -> list[str]:
         """Return the names of all queues but the queue manager's own."""
@@ -177,6 +207,16 @@ class Look:
     def queue_manager(self) -> Facts:
         found = self._ask("MQCMD_INQUIRE_Q_MGR", self.name, {})
         return self._keep(f"queue manager {self.name}", found[0], _QUEUE_MANAGER)
+
+    def in_use(self) -> Facts:
+        """Return how many percent of the queue manager's log and file systems are in use."""
+        found = self._ask("MQCMD_INQUIRE_Q_MGR_STATUS", self.name, {})
+        return self._keep(f"status of queue manager {self.name}", found[0], _IN_USE)
+
+    def policy(self, queue: str) -> Facts:
+        """Return how messages on a queue are protected; the one of a queue without is NONE."""
+        found = self._ask("MQCMD_INQUIRE_PROT_POLICY", queue, {"MQCA_POLICY_NAME": queue})
+        return self._keep(f"policy {queue}", found[0] if found else {}, _POLICY)
 
     def may_put(self, user: str, queue: str) -> tuple[bool, str]:
         """Return whether a user's authorities on a queue have +put, and all of them in words."""
@@ -263,7 +303,7 @@ class Look:
 
     def _number(self, name: str) -> int:
         module = self._queue_manager.client.module
-        number: int | None = getattr(module.CMQCFC, name, None)
+        number: int | None = getattr(module.CMQCFC, name, _NEWER.get(name))
         return int(getattr(module.CMQC, name)) if number is None else number
 
     def _ask(self, command: str, about: str, parameters: Mapping[str, Any]) -> list[dict[int, Any]]:

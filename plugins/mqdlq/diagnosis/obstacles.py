@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from mqdlq.causes import generalize
 from mqdlq.constants import MQRC
-from mqdlq.diagnosis.looking import Look
+from mqdlq.diagnosis.looking import Look, NotToldError
 from mqdlq.diagnosis.records import Facts, Finding
 from mqdlq.model import Destination
 from mqdlq.words import count, visible
@@ -22,6 +22,8 @@ from mqdlq.words import count, visible
 MQXQH_LENGTH: Final = 428
 """What the header of a transmission queue, with its message descriptor, adds to a message."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._/%]{1,48}")
+CLUSTER_TRANSMISSION: Final = "SYSTEM.CLUSTER.TRANSMIT.QUEUE"
+"""The queue for messages to other queue managers of a cluster, with DEFCLXQ(SCTQ)."""
 _SIMILAR: Final = 0.75
 _MOST_DEPTH: Final = 999_999_999
 
@@ -81,30 +83,69 @@ def find_obstacles(look: Look, subject: Subject) -> Iterator[Finding]:
 def _to_queue(look: Look, subject: Subject, name: str) -> Iterator[Finding]:
     queue = look.queue(name) if _NAME.fullmatch(name) else None
     if queue is None:
-        yield _no_queue(look, name)
+        yield from _to_cluster(look, subject, name)
         return
     yield from _inhibited(name, queue)
     if queue["QTYPE"] == "QALIAS":
-        alias, name = name, queue.get("TARGET", "")
-        base = look.queue(name) if name else None
-        if base is None or base["QTYPE"] == "QALIAS":
-            yield _no_target(look, alias, name, base)
-            return
-        queue = base
-        yield from _inhibited(name, queue)
-    if queue["QTYPE"] == "QREMOTE":
-        if not queue.get("RNAME"):
-            text = f"remote queue {name} has no RNAME, so it names no queue"
-            yield Finding(MQRC["MQRC_REMOTE_Q_NAME_ERROR"], text)
-            return
+        yield from _to_target(look, subject, name, queue.get("TARGET", ""))
+    else:
+        yield from _to_defined(look, subject, name, queue)
+
+
+def _to_target(look: Look, subject: Subject, alias: str, name: str) -> Iterator[Finding]:
+    base = look.queue(name) if name else None
+    if base is None and name and look.instances(name):
+        yield from _to_cluster(look, subject, name)
+    elif base is None or base["QTYPE"] == "QALIAS":
+        yield _no_target(look, alias, name, base)
+    else:
+        yield from _inhibited(name, base)
+        yield from _to_defined(look, subject, name, base)
+
+
+def _to_defined(look: Look, subject: Subject, name: str, queue: Facts) -> Iterator[Finding]:
+    if queue["QTYPE"] == "QLOCAL":
+        yield from _to_local(look, subject, name, queue)
+    elif queue["QTYPE"] == "QREMOTE" and not queue.get("RNAME"):
+        text = f"remote queue {name} has no RNAME, so it names no queue"
+        yield Finding(MQRC["MQRC_REMOTE_Q_NAME_ERROR"], text)
+    elif queue["QTYPE"] == "QREMOTE":
         place = queue.get("RQMNAME", "")
         if place in ("", look.name):
             text = f"remote queue {name} has RQMNAME({place or ' '}), which names no other one"
             yield Finding(MQRC["MQRC_UNKNOWN_REMOTE_Q_MGR"], text)
-            return
-        yield from _to_transmission(look, subject, place, queue.get("XMITQ", ""), name)
-    elif queue["QTYPE"] == "QLOCAL":
-        yield from _to_local(look, subject, name, queue)
+        else:
+            yield from _to_transmission(look, subject, place, queue.get("XMITQ", ""), name)
+
+
+def _to_cluster(look: Look, subject: Subject, name: str) -> Iterator[Finding]:
+    """Go on at the instances of a queue of clusters, and at the queue that leads to them."""
+    instances = look.instances(name) if _NAME.fullmatch(name) else []
+    if not instances:
+        yield _no_queue(look, name)
+        return
+    closed = [one for one in instances if one.get("PUT") == "DISABLED"]
+    for one in closed:
+        # A put goes to another instance while there is one.
+        place, kind = one["CLUSQMGR"], one.get("CLUSQT", "QLOCAL")
+        comment = f"On queue manager {place}, not on {look.name}: allows puts to {name} again."
+        yield Finding(
+            MQRC["MQRC_CLUSTER_PUT_INHIBITED"] if closed == instances else 0,
+            f"{name} of cluster {one['CLUSTER']} has PUT(DISABLED) at {place}",
+            mqsc(comment, f"ALTER {kind}({{}}) PUT(ENABLED)", name),
+        )
+    if closed != instances:
+        clusters = " and ".join(dict.fromkeys(one["CLUSTER"] for one in instances))
+        places = ", ".join(one["CLUSQMGR"] for one in instances if one not in closed)
+        yield Finding(0, f"{name} is a queue of cluster {clusters}, at {places}")
+        yield from _to_cluster_transmission(look, subject)
+
+
+def _to_cluster_transmission(look: Look, subject: Subject) -> Iterator[Finding]:
+    queue = look.queue(CLUSTER_TRANSMISSION)
+    if queue is not None:
+        yield from _inhibited(CLUSTER_TRANSMISSION, queue)
+        yield from _to_local(look, subject, CLUSTER_TRANSMISSION, queue, header=MQXQH_LENGTH)
 
 
 def _to_queue_manager(look: Look, subject: Subject, place: str) -> Iterator[Finding]:
@@ -126,6 +167,10 @@ def _to_transmission(
     """Go on at the transmission queue: the one that is named, else the place's, else DEFXMITQ."""
     name, missing = named or place, "MQRC_UNKNOWN_XMIT_Q"
     queue = look.queue(name) if _NAME.fullmatch(name) else None
+    if queue is None and not named and _NAME.fullmatch(place) and look.is_of_cluster(place):
+        yield Finding(0, f"queue manager {place} is one of a cluster")
+        yield from _to_cluster_transmission(look, subject)
+        return
     if queue is None and not named:
         name, missing = look.queue_manager().get("DEFXMITQ", ""), "MQRC_UNKNOWN_DEF_XMIT_Q"
         if not name:
@@ -248,6 +293,8 @@ def find_refused_users(look: Look, subject: Subject) -> Iterator[Finding]:
     if place not in ("", look.name):
         name = place
     if look.queue(name) is None:
+        if look.instances(name):
+            raise NotToldError(f"{name} is of a cluster: who may put to it is not inquired")
         return
     refused = look.refusals(name)
     for user in dict.fromkeys([*refused, *subject.users]):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from http import HTTPStatus
-from itertools import islice
 from pathlib import PurePath
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -18,8 +17,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from mqdlq.airflow.hooks.ibmmq import settings_of
 from mqdlq.causes import Cause
-from mqdlq.diagnosis.keeping import Place, known_diagnoses
-from mqdlq.diagnosis.records import Diagnosis, changes
+from mqdlq.diagnosis.keeping import Place, with_changes
 from mqdlq.diagnosis.subjects import read_subjects
 from mqdlq.errors import (
     ClientNotFoundError,
@@ -238,7 +236,6 @@ def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator
 
 TOP: Final = 5
 MOST_RUNS: Final = 50
-MOST_DIAGNOSES: Final = 10
 
 
 class QueueQuery(Query):
@@ -271,7 +268,7 @@ def cause(view: HandlerView, cause_id: str) -> HTMLResponse:
         ),
         rules=rules,
         sightings=row.history.sightings[-MOST_RUNS:][::-1],
-        diagnoses=_with_changes(_place(view, state), cause_id, view.ledger),
+        diagnoses=with_changes(_place(view, state), cause_id, view.ledger),
         now=now,
         expiries=_expiries(profile.expiries, now),
     )
@@ -279,15 +276,6 @@ def cause(view: HandlerView, cause_id: str) -> HTMLResponse:
 
 def _place(view: HandlerView, state: QueueState) -> Place:
     return Place(view.handler, state.run.queue_manager, state.run.queue)
-
-
-def _with_changes(place: Place, cause_id: str, ledger: Ledger) -> list[tuple[Diagnosis, list[str]]]:
-    """Return the diagnoses of a cause, the last one first, each with what changed before it."""
-    found = [*islice(known_diagnoses(place, cause_id, ledger), MOST_DIAGNOSES)]
-    return [
-        (one, list(changes(last.facts, one.facts)) if last else [])
-        for one, last in zip(found, [*found[1:], None], strict=False)
-    ]
 
 
 @router.post(Paths.diagnosis, dependencies=[Depends(acting_handler)])

@@ -11,9 +11,12 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from mqdlq.constants import reason_text
+from mqdlq.diagnosis.keeping import MOST_SHOWN, Place, with_changes
+from mqdlq.diagnosis.records import Diagnosis
 from mqdlq.handlers.owners import NOBODY, Owners, read_owners
 from mqdlq.lake.filters import PageNumber, Query, Reason, Start, Text, choice, longest, number
 from mqdlq.ledger import Ledger
+from mqdlq.ledger.inbox import BookedNumbers
 from mqdlq.ledger.tables import AuditEvent, CauseChange
 from mqdlq.model import AuditKind, ChangeKind
 from mqdlq.reading.exports import Export, FileForm, schema_of
@@ -256,6 +259,7 @@ def known_cause(view: FleetView, cause_id: str) -> HTMLResponse:
         owner=owner_of(row, read_owners()),
         places=places,
         changes=changes,
+        diagnoses=_diagnoses(places, cause_id, view.ledger),
         charts=charts,
         spans=SPANS,
         acting=acting,
@@ -263,6 +267,18 @@ def known_cause(view: FleetView, cause_id: str) -> HTMLResponse:
         is_arriving=is_arriving,
         **_ABOUT,
     )
+
+
+def _diagnoses(
+    places: Iterable[BookedNumbers], cause_id: str, ledger: Ledger
+) -> list[tuple[Diagnosis, Place, list[str]]]:
+    """Return the diagnoses of a cause on some queues, the last one first, with what changed."""
+    found = [
+        (one, place, changed)
+        for place in (Place(one.handler, *one.place) for one in places)
+        for one, changed in with_changes(place, cause_id, ledger)
+    ]
+    return sorted(found, key=lambda one: one[0].at, reverse=True)[:MOST_SHOWN]
 
 
 def _row_of(view: FleetView, cause_id: str) -> InboxRow:

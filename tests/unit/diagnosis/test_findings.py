@@ -7,10 +7,18 @@ import struct
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
 import embedded_mq
+from embedded_mq import mqi_constants as mq
+from embedded_mq.character_fields import object_name
+from embedded_mq.pcf import command_server
+from embedded_mq.pcf import constants as cf
+from embedded_mq.pcf import messages as pcf
+from embedded_mq.pcf.command_server import COMMANDS
+from embedded_mq.pcf.commands import Request, Responses
 from mqdlq.constants import MQRC
 from mqdlq.diagnosis.by_reason import begins_like
 from mqdlq.diagnosis.diagnosing import diagnose
@@ -382,7 +390,153 @@ def test_the_deepest_of_all_queues_are_named_where_storage_is_short(world: World
 
     found = look(world, Subject(2071, ("ORDERS", "")))
 
-    assert found.outlook is Outlook.UNKNOWN
     assert re.fullmatch(
         r"the deepest of \d\d queues: PARKED 2, ORDERS 1", found.findings[-1].text
     ), found.findings
+
+
+# What the embedded queue manager does not have, answered as IBM's documents say.
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, command: int, *responses: list[pcf.Parameter]) -> None:
+    monkeypatch.setitem(cast("dict[int, Any]", COMMANDS), command, lambda _: list(responses))
+
+
+@pytest.mark.parametrize(
+    ("used", "outlook", "text"),
+    [
+        (90, Outlook.REFUSED, "the file system of the queue manager (90 %) is near the limit"),
+        (89, Outlook.UNKNOWN, "nothing of QM1 is near its limit: QMFSUSE 89 %, LOGINUSE 4 %"),
+    ],
+)
+def test_a_full_file_system_is_named_where_storage_is_short(
+    world: World, monkeypatch: pytest.MonkeyPatch, used: int, outlook: Outlook, text: str
+) -> None:
+    told = [pcf.integer(cf.MQIACF_Q_MGR_FS_IN_USE, used), pcf.integer(1420, 4)]
+    answer(monkeypatch, cf.MQCMD_INQUIRE_Q_MGR_STATUS, told)
+
+    found = look(world, Subject(2192, ("ORDERS", "")))
+
+    assert (found.outlook, text in [one.text for one in found.findings]) == (outlook, True)
+
+
+def test_an_embedded_queue_manager_says_how_full_its_file_system_is(world: World) -> None:
+    with world.connect() as queue_manager:
+        told = Look(queue_manager, world.clock).in_use()
+
+    assert list(told) == ["QMFSUSE"]
+    assert 0 <= int(told["QMFSUSE"]) <= 100
+
+
+def instance(place: bytes, *, inhibited: int = 0) -> list[pcf.Parameter]:
+    return [
+        pcf.string(mq.MQCA_Q_NAME, object_name("SPREAD")),
+        pcf.integer(mq.MQIA_Q_TYPE, 7),
+        pcf.string(mq.MQCA_CLUSTER_NAME, object_name("SALES")),
+        pcf.string(mq.MQCA_CLUSTER_Q_MGR_NAME, place.ljust(48)),
+        pcf.integer(59, 1),
+        pcf.integer(mq.MQIA_INHIBIT_PUT, inhibited),
+    ]
+
+
+def of_clusters(monkeypatch: pytest.MonkeyPatch, *instances: list[pcf.Parameter]) -> None:
+    """Let the queue manager know a queue SPREAD by a cluster, in which it is not itself."""
+    own = COMMANDS[cf.MQCMD_INQUIRE_Q]
+
+    def inquire(request: Request) -> Responses:
+        asked = {one.identifier: one.value for one in request.parameters}
+        is_meant = asked[mq.MQCA_Q_NAME] == object_name("SPREAD")
+        if is_meant and cf.MQIACF_CLUSTER_INFO in asked:
+            return list(instances)
+        return own(request)
+
+    monkeypatch.setitem(cast("dict[int, Any]", COMMANDS), cf.MQCMD_INQUIRE_Q, inquire)
+
+
+def test_a_put_to_a_queue_of_a_cluster_goes_to_an_instance_that_takes_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_clusters(monkeypatch, instance(b"QM2", inhibited=1), instance(b"QM3"))
+    world.mqsc("DEFINE QALIAS(BY.ALIAS) TARGET(SPREAD)")
+
+    by_alias = look(world, Subject(2085, ("BY.ALIAS", "")))
+    directly = look(world, Subject(2085, ("SPREAD", "")))
+
+    for found in (by_alias, directly):
+        assert found.outlook is Outlook.CLEARED
+        assert [one.text for one in found.findings] == [
+            "SPREAD of cluster SALES has PUT(DISABLED) at QM2",
+            "SPREAD is a queue of cluster SALES, at QM3",
+        ]
+    assert directly.facts["queue SPREAD at QM2"]["PUT"] == "DISABLED"
+
+
+def test_a_full_transmission_queue_of_clusters_is_an_obstacle_on_the_way_to_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_clusters(monkeypatch, instance(b"QM3"))
+    answer(monkeypatch, cf.MQCMD_INQUIRE_CLUSTER_Q_MGR, instance(b"QM3"))
+    world.mqsc("DEFINE QLOCAL(SYSTEM.CLUSTER.TRANSMIT.QUEUE) USAGE(XMITQ) MAXDEPTH(0)")
+
+    for destination in (("SPREAD", ""), ("ANY", "QM3")):
+        found = look(world, Subject(2053, destination))
+        assert found.outlook is Outlook.REFUSED
+        assert found.findings[0].text == (
+            "SYSTEM.CLUSTER.TRANSMIT.QUEUE holds 0 of 0 messages (MAXDEPTH); nobody has it open for"
+            " input"
+        )
+
+
+def test_a_queue_of_a_cluster_that_no_instance_takes_names_where_to_allow_puts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_clusters(monkeypatch, instance(b"QM2", inhibited=1))
+
+    found = look(world, Subject(2268, ("SPREAD", "")))
+
+    assert found.outlook is Outlook.REFUSED
+    assert found.findings[0].commands == (
+        "* On queue manager QM2, not on QM1: allows puts to SPREAD again.",
+        "ALTER QLOCAL('SPREAD') PUT(ENABLED)",
+    )
+
+
+def test_who_may_put_to_a_queue_of_a_cluster_is_not_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_clusters(monkeypatch, instance(b"QM3"))
+
+    found = look(world, Subject(2035, ("SPREAD", ""), users=("svcpay",)))
+
+    assert found.outlook is Outlook.UNKNOWN
+    assert "who may put to it is not inquired" in found.findings[-1].text
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "text"),
+    [
+        ((4, 5), "messages to ORDERS are to be SIGNALG(SHA256) ENCALG(AES256) ENFORCE(YES)"),
+        ((0, 0), "ORDERS has no policy that protects its messages"),
+    ],
+)
+def test_the_policy_of_a_destination_is_named_where_security_failed(
+    world: World, monkeypatch: pytest.MonkeyPatch, algorithms: tuple[int, int], text: str
+) -> None:
+    told = [pcf.integer(one, value) for one, value in zip((236, 237), algorithms, strict=True)]
+    monkeypatch.setitem(cast("dict[int, Any]", command_server._NAMES), 205, "MQCMD_INQUIRE_X")
+    answer(monkeypatch, 205, [*told, pcf.integer(235, 0)])
+
+    found = look(world, Subject(2063, ("ORDERS", "")))
+
+    assert found.outlook is Outlook.UNKNOWN
+    assert found.findings[-1][1:] == (
+        text,
+        ("* Shows the policy of ORDERS.", "DISPLAY POLICY('ORDERS')"),
+    )
+
+
+def test_a_policy_that_is_not_told_leaves_the_command_that_shows_it(world: World) -> None:
+    found = look(world, Subject(2063, ("ORDERS", "")))
+
+    assert found.findings[-1].commands[-1] == "DISPLAY POLICY('ORDERS')"
+    assert "MQCMD_INQUIRE_PROT_POLICY about ORDERS is not answered" in found.findings[-1].text

@@ -1,11 +1,13 @@
-"""Run the PCF commands that inquire queues, their names, and the queue manager.
+"""Run the PCF commands that inquire queues, their names, the queue manager, and clusters.
 
-IBM MQ docs, "Inquire Queue", "Inquire Queue Names", "Inquire Queue Manager" and the response of
-each. A generic name omits queues that the user may not display.
+IBM MQ docs, "Inquire Queue", "Inquire Queue Names", "Inquire Queue Manager", "Inquire Queue Manager
+Status", "Inquire Cluster Queue Manager" and the response of each. A generic name omits queues that
+the user may not display.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
 from embedded_mq import mqi_constants as mq
@@ -14,6 +16,7 @@ from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.engine.objects import authority
 from embedded_mq.engine.objects.attributes import Value
 from embedded_mq.engine.objects.inquiring import (
+    NAME_LENGTH,
     QUEUE_MANAGER_SELECTORS,
     QUEUE_SELECTORS,
     queue_manager_values,
@@ -78,6 +81,37 @@ def inquire_queue_manager(request: Request) -> Responses:
     values = queue_manager_values(request.catalogue)
     chosen = [mq.MQCA_Q_MGR_NAME, *(each for each in asked if each != mq.MQCA_Q_MGR_NAME)]
     return [attribute_parameters(values, chosen, QUEUE_MANAGER_SELECTORS)]
+
+
+STATUS_LENGTHS: Mapping[int, int] = {
+    mq.MQCA_Q_MGR_NAME: NAME_LENGTH,
+    cf.MQIACF_Q_MGR_STATUS: 0,
+    cf.MQIACF_Q_MGR_FS_IN_USE: 0,
+    cf.MQIACF_Q_MGR_FS_SIZE: 0,
+}
+
+
+def inquire_queue_manager_status(request: Request) -> Responses:
+    """Run MQCMD_INQUIRE_Q_MGR_STATUS: say how full the file system is; there is no log."""
+    optional = {cf.MQIACF_Q_MGR_STATUS_ATTRS: cf.MQCFT_INTEGER_LIST}
+    arguments = check(request.parameters, {}, optional)
+    asked = arguments.selectors(cf.MQIACF_Q_MGR_STATUS_ATTRS, STATUS_LENGTHS)
+    total, used, _ = shutil.disk_usage(request.connection.directory)
+    values: dict[int, Value | tuple[int, ...]] = {
+        mq.MQCA_Q_MGR_NAME: request.catalogue.name,
+        cf.MQIACF_Q_MGR_STATUS: cf.MQQMSTA_RUNNING,
+        cf.MQIACF_Q_MGR_FS_IN_USE: round(100 * used / total),
+        cf.MQIACF_Q_MGR_FS_SIZE: min(total >> 20, 2**31 - 1),
+    }
+    always = {mq.MQCA_Q_MGR_NAME, cf.MQIACF_Q_MGR_STATUS}
+    chosen = [each for each in values if each in asked | always]
+    return [attribute_parameters(values, chosen, STATUS_LENGTHS)]
+
+
+def inquire_cluster_queue_manager(request: Request) -> Responses:
+    """Run MQCMD_INQUIRE_CLUSTER_Q_MGR: no queue manager is in a cluster with this one."""
+    check(request.parameters, {mq.MQCA_CLUSTER_Q_MGR_NAME: cf.MQCFT_STRING}, {})
+    raise PcfError.about("MQRC_UNKNOWN_OBJECT_NAME", mq.MQCA_CLUSTER_Q_MGR_NAME)
 
 
 def _pattern(arguments: Arguments) -> str:
@@ -156,4 +190,6 @@ INQUIRING: Mapping[int, Command] = {
     cf.MQCMD_INQUIRE_Q: inquire_queues,
     cf.MQCMD_INQUIRE_Q_NAMES: inquire_queue_names,
     cf.MQCMD_INQUIRE_Q_MGR: inquire_queue_manager,
+    cf.MQCMD_INQUIRE_Q_MGR_STATUS: inquire_queue_manager_status,
+    cf.MQCMD_INQUIRE_CLUSTER_Q_MGR: inquire_cluster_queue_manager,
 }

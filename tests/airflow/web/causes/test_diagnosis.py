@@ -66,3 +66,16 @@ def test_a_queue_manager_that_is_not_reached_is_an_error_with_another_way(
     said = html.unescape(words_of(answer.text))
     assert "mqdlq diagnose demo asks from the command line" in said
     assert "MQRC_Q_MGR_NOT_AVAILABLE (2059); nothing was asked from here" in said
+
+
+def test_the_cause_on_all_queues_has_its_diagnoses_beside_its_arrivals(
+    airflow: AirflowApp, own_world: World
+) -> None:
+    page = html.unescape(words_of(airflow.client("viewer").get(f"/mqdlq/causes/{CLOSED}").text))
+
+    assert re.search(r"Diagnoses .* DLQ @ QM1 : a put would be refused now", page), page
+    own_world.mqsc("ALTER QLOCAL(CLOSED) PUT(ENABLED)")
+    own_world.clock.now += timedelta(minutes=1)
+    assert diagnose(airflow) == 303
+    page = html.unescape(words_of(airflow.client("viewer").get(f"/mqdlq/causes/{CLOSED}").text))
+    assert "DLQ @ QM1 : nothing refuses a put any more queue CLOSED: PUT DISABLED → ENABLED" in page
