@@ -77,12 +77,15 @@ def examples(opened: Door) -> dict[str, dict[str, Any]]:
     message = next(one for one in found["rows"] if one["cause_id"] == cause["cause_id"])
     known = {"CAUSE_ID": cause["cause_id"], "MESSAGE_KEY": message["message_key"]}
     return {
-        name: {
-            field: known.get(value, value) if isinstance(value, str) else value
-            for field, value in tool.example.items()
-        }
+        name: {field: filled(value, known) for field, value in tool.example.items()}
         for name, tool in BY_NAME.items()
     }
+
+
+def filled(value: Any, known: dict[str, str]) -> Any:
+    for name, one in known.items() if isinstance(value, str) else ():
+        value = value.replace(name, one)
+    return value
 
 
 def texts_of(answer: Any, is_inside: bool = False) -> Iterator[tuple[str, bool]]:

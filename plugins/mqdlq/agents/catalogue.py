@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mqdlq.agents import explaining, looking
-from mqdlq.agents.answers import Answer, Argument, Caller
+from mqdlq.agents import explaining, looking, proposing
+from mqdlq.agents.answers import Answer, Argument, Caller, harmless
 from mqdlq.model import AuditKind, Declared
 
 Noted = Mapping[str, Any]
@@ -66,6 +66,22 @@ def _searched(asked: looking.FindMessages, answer: looking.Messages) -> Noted:
         "messages": len(answer.rows),
         "details": asked.where or "all messages",
     }
+
+
+def _proposed(asked: proposing.ProposeAction, plan: proposing.Plan) -> Noted:
+    words = ("plan", plan.plan_hash, asked.action, "messages", *plan.marks)
+    return {
+        "what": AuditKind.PLAN_PROPOSED,
+        "handler": asked.handler,
+        "messages": plan.messages,
+        "why": harmless(asked.why),
+        "details": " ".join(words),
+    }
+
+
+def _drafted(asked: proposing.DraftRule, _draft: proposing.Draft) -> Noted:
+    details = f"a draft of a rule for cause {harmless(asked.cause_id)}"
+    return {"what": AuditKind.PLAN_PROPOSED, "handler": asked.handler, "details": details}
 
 
 DUMP: Final = "".join(
@@ -203,6 +219,26 @@ TOOLS: Final = (
         " past snapshots. No file is written.",
         _EXPLAIN,
         {"handler": "demo", "table": "DESTQ(PAYMENTS) ACTION(RETRY) RETRY(3)\n"},
+    ),
+    Tool(
+        proposing.propose_action,
+        "Propose an action",
+        "A plan for messages by a condition or by keys: its hash, its counts, what guards will"
+        " ask, and the address where a person starts and approves that very plan. Nothing is"
+        " started. The audit records the proposal; its person is then not the second person.",
+        _PROPOSE,
+        {"handler": "demo", "action": "retry_when_fixed", "where": "cause=CAUSE_ID"},
+        needs_acting=True,
+        noted=_proposed,
+    ),
+    Tool(
+        proposing.draft_rule,
+        "Draft a rule",
+        "A rule for a cause as text for a pull request, with its place and a backtest on past"
+        " snapshots. No file is changed.",
+        _PROPOSE,
+        {"handler": "demo", "cause_id": "CAUSE_ID"},
+        noted=_drafted,
     ),
 )
 

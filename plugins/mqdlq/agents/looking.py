@@ -565,7 +565,7 @@ class Finding(Answer):
     line: int
     severity: str
     code: str
-    message: str
+    untrusted: Untrusted
 
 
 class Rules(Answer):
@@ -592,7 +592,12 @@ def show_rules(asked: OneHandler, by: Caller) -> Rules:
 
 def findings_of(found: Any) -> list[Finding]:
     return [
-        Finding(line=one.line, severity=one.severity, code=one.code, message=harmless(one.message))
+        Finding(
+            line=one.line,
+            severity=one.severity,
+            code=one.code,
+            untrusted=untrusted(message=one.message),
+        )
         for one in found[:MOST_ROWS]
     ]
 

@@ -20,6 +20,7 @@ from mqdlq.errors import MqDlqError
 from mqdlq.ledger.tables import AuditEvent
 from mqdlq.model import AuditKind
 from mqdlq.rules.diagnostics import escaped
+from mqdlq.stages.proposals import THROUGH
 
 LOG: Final = logging.getLogger(__name__)
 INSTRUCTIONS: Final = (
@@ -134,7 +135,7 @@ class Door:
         return types.CallToolResult(content=content, structured_content=found)
 
     def _record(self, agent: str, noted: Mapping[str, Any], caller: Caller | None = None) -> None:
-        who = f"{(caller or self.caller()).person} through agent {agent}"
+        who = f"{(caller or self.caller()).person}{THROUGH}{agent}"
         self.record(AuditEvent(at=self.clock(), who=who, **noted))
 
 

@@ -22,6 +22,7 @@ from mqdlq.ledger.tables import Approval, AuditEvent, Run
 from mqdlq.model import Action, AuditKind, Outcome
 from mqdlq.resources import Execution
 from mqdlq.stages.execute import accept_plan
+from mqdlq.stages.proposals import find_proposer
 from mqdlq.stages.run_options import WITHOUT_PERSON
 from mqdlq.words import count, name_causes, plan_in_words
 
@@ -170,7 +171,7 @@ def _record_answer(
     if answer["decision"] == "approved":
         actions = PlannedMoves.of_plan(plan).actions
         if _guarded_moves(run, actions, guards.second_person):
-            fault = find_fault_of_approver(run, answer.get("names", ()))
+            fault = find_fault_of_approver(run, answer.get("names", ()), ledger)
     if not fault:
         given = replace(question, decision=answer["decision"], who=answer["who"], at=at, why=why)
         ledger.plans.record_approval(run.run_id, given)
@@ -293,15 +294,18 @@ def _describe_need(run: Run, found: Sequence[str]) -> str:
     return f"{numbers}: {rest}"
 
 
-def find_fault_of_approver(run: Run, approver: Iterable[str]) -> str:
+def find_fault_of_approver(run: Run, approver: Iterable[str], ledger: Ledger) -> str:
     """Return why a person with these names must not approve the guarded plan of a run, or "".
 
+    Neither the starter may, nor a person whose agent has proposed the run.
     The names of the starter and of the approver come from the same method of Airflow's auth
     manager. They are compared without regard to case, because some directories ignore it.
     """
     names = {str(name).casefold() for name in approver} - {""}
     if not names:
         return "Airflow does not know who approved the plan"
+    if proposer := find_proposer(run, names, ledger):
+        return f"{proposer} proposed the plan; another person must approve it"
     if run.run_type in WITHOUT_PERSON:
         return ""
     if not run.started_by_user:

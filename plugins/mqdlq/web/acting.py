@@ -28,6 +28,7 @@ from mqdlq.model import AuditKind, Outcome, Trait
 from mqdlq.reading.page_paths import Paths, dag_of
 from mqdlq.reading.report.building import STAGES
 from mqdlq.stages.approve import SECOND_PERSON, find_fault_of_approver
+from mqdlq.stages.proposals import proposals_of
 from mqdlq.tools.acting import (
     MOST,
     RESTORE,
@@ -53,7 +54,7 @@ router: Final = APIRouter(route_class=PageRoute)
 
 FIELDS: Final = frozenset(
     (
-        *("action", "to_queue", "to_queue_manager", "header", "run", "as_of", "tried"),
+        *("action", "to_queue", "to_queue_manager", "header", "run", "as_of", "tried", "proposed"),
         *("repair_format", "repair_ccsid", "repair_body", "repair_body_length"),
     )
 )
@@ -184,7 +185,7 @@ def start_action(view: HandlerView, pairs: PostedForm) -> Response:
     if known.get(run_id) is not None:
         return RedirectResponse(leads_to, HTTPStatus.SEE_OTHER)
     preview = _preview(selection, asked, view)
-    if preview.digest != given["digest"]:
+    if preview.digest != given["digest"] or _proposed(pairs) not in {"", preview.digest}:
         return _show(view, selection, asked, preview, given, HTTPStatus.CONFLICT)
     tried = _tried(view, preview) if given["start"] == "real" else None
     why = why.strip() or (tried.run.why if tried and tried.run else "")
@@ -250,6 +251,11 @@ def _preview(selection: Selection, asked: AskedAction | None, sources: Sources) 
     return build_preview(selection, action, handler, sources)
 
 
+def _proposed(pairs: Pairs) -> str:
+    """Return the hash of the plan that an agent proposed, "" for a plan of a person."""
+    return dict(pairs).get("proposed", "").strip()[:64]
+
+
 def _show(  # noqa: PLR0917 (what the page shows, and how it came to it)
     view: View,
     selection: Selection,
@@ -263,6 +269,8 @@ def _show(  # noqa: PLR0917 (what the page shows, and how it came to it)
     now = {one.message_key for one in preview.ready} if preview and not of_condition else set()
     before = set(given["previewed"].split()) if given else set()
     is_changed = status == HTTPStatus.CONFLICT
+    proposed = _proposed(view.given)
+    told = proposals_of(view.handler, proposed, view.ledger) if proposed else []
     return view.render(
         "acting/act.html",
         status,
@@ -279,6 +287,9 @@ def _show(  # noqa: PLR0917 (what the page shows, and how it came to it)
         tried=_tried(view, preview) if preview and of_condition else None,
         again=view.paths.act(view.handler, _address(selection, asked)),
         is_changed=is_changed,
+        proposed=proposed,
+        proposers=sorted({one.who for one in told}),
+        proposed_why=next((one.why for one in told), ""),
         added=sorted(now - before) if is_changed else [],
         gone=sorted(before - now) if is_changed else [],
         is_paused=preview is not None and _is_paused(preview.dag_id),
@@ -367,7 +378,7 @@ def open_question(view: View, run: Run, asked: Approval) -> dict[str, Any]:
         "repair": read_repair(run.repair),
         "approval": asked,
         "closed": _why_closed(view, approvers),
-        "fault": find_fault_of_approver(run, view.person.names) if is_guarded else "",
+        "fault": find_fault_of_approver(run, view.person.names, view.ledger) if is_guarded else "",
         "refusals": view.ledger.audit_trail.page(refused)[::-1] if is_guarded else (),
         "answer": answer,
     }
