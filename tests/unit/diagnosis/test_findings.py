@@ -445,7 +445,7 @@ def of_clusters(monkeypatch: pytest.MonkeyPatch, *instances: list[pcf.Parameter]
 
     def inquire(request: Request) -> Responses:
         asked = {one.identifier: one.value for one in request.parameters}
-        is_meant = asked[mq.MQCA_Q_NAME] == object_name("SPREAD")
+        is_meant = asked[mq.MQCA_Q_NAME] == b"SPREAD"
         if is_meant and cf.MQIACF_CLUSTER_INFO in asked:
             return list(instances)
         return own(request)
