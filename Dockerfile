@@ -1,30 +1,41 @@
-# The image of the compose file: Airflow, Spark, this project and both MQ clients. The target
-# `trial` adds the embedded queue manager, the tests and their tools. The build downloads two
-# images, IBM's redistributable MQ client, Debian's Java, uv, and the packages of requirements.lock:
-# the images by version, the client and the Python packages by checksum.
+# The image of the compose file: Airflow, Spark, this project and both MQ clients, above what
+# MQ_CLIENT names:
+#     ibm       IBM's redistributable client, which the build downloads
+#     embedded  the embedded queue manager, and nothing of IBM's: an image to try mqdlq with
+# The build downloads two images, Debian's Java, uv, and the packages of requirements.lock: the
+# images by version, IBM's client and the Python packages by checksum.
 #     docker compose build
 # For IBM MQ 10.0, set MQ_CLIENT_VERSION=10.0.0.0 and MQ_CLIENT_SHA256 to the checksum at IBM Fix Central.
+# The target `trial` adds the embedded queue manager, the tests and their tools.
 #
 # There is no HEALTHCHECK, because the services that run this image have different checks: they are
 # in the compose file and in Airflow's Helm chart.
 ARG AIRFLOW_IMAGE=apache/airflow:slim-3.3.2-python3.11
+ARG MQ_CLIENT=ibm
 ARG MQ_CLIENT_VERSION=9.4.0.5
 ARG MQ_CLIENT_SHA256=5398c48756e80f1cbba86d17d75a55d18f9164bafa6b48eb7f501efc5243dfd9
 
 # IBM's client: libmqm_r and libmqic_r for both Python clients, headers to build pymqi with.
 # By downloading it you accept IBM's licence for it; the image keeps it in /opt/mqm/licenses.
+# For MQ_CLIENT=embedded the stage has two empty directories instead.
 FROM debian:12.11-slim AS mq-client
+ARG MQ_CLIENT
 ARG MQ_CLIENT_VERSION
 ARG MQ_CLIENT_SHA256
 ARG MQ_CLIENT_SITE=https://public.dhe.ibm.com/ibmdl/export/pub/software/websphere/messaging/mqdev/redist
 SHELL ["/bin/bash", "-eo", "pipefail", "-c"]
 # Debian keeps only the newest version of a package: a pinned one would soon be gone.
 # hadolint ignore=DL3008
-RUN apt-get update && \
-    apt-get install --yes --no-install-recommends ca-certificates curl && \
-    rm -rf /var/lib/apt/lists/*
+RUN case "${MQ_CLIENT}" in \
+      ibm) apt-get update && \
+        apt-get install --yes --no-install-recommends ca-certificates curl && \
+        rm -rf /var/lib/apt/lists/* ;; \
+      embedded) mkdir /opt/mqm /opt/mqm-sdk ;; \
+      *) echo "MQ_CLIENT is '${MQ_CLIENT}': set it to ibm or embedded" >&2; exit 1 ;; \
+    esac
 WORKDIR /opt/mq-archive
-RUN archive="${MQ_CLIENT_VERSION}-IBM-MQC-Redist-LinuxX64.tar.gz" && \
+RUN [ "${MQ_CLIENT}" = ibm ] || exit 0; \
+    archive="${MQ_CLIENT_VERSION}-IBM-MQC-Redist-LinuxX64.tar.gz" && \
     curl --fail --silent --show-error --location --retry 5 --remote-name "${MQ_CLIENT_SITE}/${archive}" && \
     found="$(sha256sum "${archive}" | cut --delimiter=' ' --fields=1)" && \
     { [ "${found}" = "${MQ_CLIENT_SHA256}" ] || \
@@ -37,17 +48,21 @@ ENV genmqpkg_inc32=0 genmqpkg_incadm=0 genmqpkg_incamqp=0 genmqpkg_inccbl=0 \
     genmqpkg_incjre=0 genmqpkg_incman=0 genmqpkg_incmqbc=0 genmqpkg_incmqft=0 \
     genmqpkg_incmqsf=0 genmqpkg_incmqxr=0 genmqpkg_incnls=1 genmqpkg_incras=1 \
     genmqpkg_incsamp=0 genmqpkg_inctls=1 genmqpkg_incunthrd=0
-RUN genmqpkg_incsdk=0 bin/genmqpkg.sh -b /opt/mqm && \
+RUN [ "${MQ_CLIENT}" = ibm ] || exit 0; \
+    genmqpkg_incsdk=0 bin/genmqpkg.sh -b /opt/mqm && \
     genmqpkg_incsdk=1 bin/genmqpkg.sh -b /opt/mqm-sdk && \
     cp --recursive licenses /opt/mqm/
 
-# The virtual environment, with pymqi's C extension built from its sdist against IBM's headers.
+# The virtual environment. pymqi's C extension is built from its sdist against IBM's headers; where
+# there are none, its Python layer is copied, as by `make set-up`.
 FROM ${AIRFLOW_IMAGE} AS environment
+ARG MQ_CLIENT
 ARG UV_VERSION=0.13.8
 ARG UV_SHA256=e18a57b8b352eb7c8feb317b9f6f533c8f0ad9673fd6cf34bbe3cf1a9f6a8984
 USER 0
 # hadolint ignore=DL3008
-RUN apt-get update && \
+RUN [ "${MQ_CLIENT}" = ibm ] || exit 0; \
+    apt-get update && \
     apt-get install --yes --no-install-recommends gcc libc6-dev && \
     rm -rf /var/lib/apt/lists/*
 COPY --from=mq-client /opt/mqm-sdk /opt/mqm
@@ -63,13 +78,17 @@ RUN python3 -m venv .venv && \
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY plugins plugins
 COPY deploy/pymqi_layer.py deploy/
+COPY embedded_mq embedded_mq
 RUN .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . && \
     MQ_FILE_PATH=/opt/mqm .venv/bin/python deploy/pymqi_layer.py requirements.lock && \
-    LD_LIBRARY_PATH=/opt/mqm/lib64 .venv/bin/python -c "import pymqi.pymqe, ibmmq.ibmmqc"
+    { [ "${MQ_CLIENT}" = ibm ] || \
+      .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation ./embedded_mq; } && \
+    rm -r embedded_mq
 USER 50000
 
 FROM ${AIRFLOW_IMAGE} AS production
 ARG AIRFLOW_IMAGE
+ARG MQ_CLIENT
 ARG MQ_CLIENT_VERSION
 ARG VERSION=0.1.0
 # `make image` sets these from the repository.
@@ -84,6 +103,7 @@ LABEL org.opencontainers.image.title="mqdlq" \
       org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.licenses="Apache-2.0 AND LicenseRef-IBM-MQ-redistributable-client" \
       org.opencontainers.image.base.name="docker.io/${AIRFLOW_IMAGE}" \
+      mqdlq.mq-client="${MQ_CLIENT}" \
       mqdlq.mq-client.version="${MQ_CLIENT_VERSION}"
 USER 0
 # hadolint ignore=DL3008
@@ -116,7 +136,10 @@ RUN .venv/bin/python -m mqdlq.local.class_archive && test -s .venv/spark-classes
 # The image's own user `airflow`.
 USER 50000
 # Fail the build if this user cannot load one of the clients.
-RUN python -c "import pymqi.pymqe, ibmmq.ibmmqc, mqdlq"
+RUN case "${MQ_CLIENT}" in \
+      ibm) python -c "import pymqi.pymqe, ibmmq.ibmmqc, mqdlq" ;; \
+      *) python -c "import embedded_mq; embedded_mq.install(); import pymqi, ibmmq, mqdlq" ;; \
+    esac
 
 FROM production AS trial
 USER 0

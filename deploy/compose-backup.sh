@@ -3,7 +3,9 @@
 # The copies have the form of deploy/backup.py.
 #     bash deploy/compose-backup.sh backup /backups/2026-11-21
 #     bash deploy/compose-backup.sh restore /backups/2026-11-21
+# COMPOSE names another program than `docker compose`, as for deploy/compose.sh.
 set -eu
+read -ra compose <<<"${COMPOSE:-docker compose}"
 directory="${2:-}"
 case "${1:-} ${directory:+named}" in
   "backup named" | "restore named") ;;
@@ -23,12 +25,12 @@ refuse() {
 postgres() { # run a program of PostgreSQL on the ledger's database
   local program="$1"
   shift
-  docker compose exec -T postgres "$program" --username=mqdlq --dbname=mqdlq "$@"
+  "${compose[@]}" exec -T postgres "$program" --username=mqdlq --dbname=mqdlq "$@"
 }
 
 # Run a command as the owner of the lake's files.
 in_the_lake() {
-  docker compose run --rm --no-deps -T --entrypoint bash airflow-init \
+  "${compose[@]}" run --rm --no-deps -T --entrypoint bash airflow-init \
     -c "umask 077; mkdir -p \"\$MQDLQ_LAKE\"; cd \"\$MQDLQ_LAKE\"; $1"
 }
 
@@ -47,7 +49,7 @@ backup() {
 
 restore() {
   [ -f "$directory/ledger" ] && [ -f "$directory/lake.tar" ] || refuse "$directory holds no copy"
-  docker compose up --detach --wait postgres
+  "${compose[@]}" up --detach --wait postgres
   [ -z "$(in_the_lake "ls -A" </dev/null)" ] || refuse "the lake is not empty; move it away first"
   [ -z "$(postgres psql --tuples-only --no-align --command='\dt' </dev/null 2>/dev/null)" ] ||
     refuse "the ledger is not empty; restore into a new volume"

@@ -1,28 +1,31 @@
 #!/bin/bash
 # Run docker compose for `make compose-up`, `compose-down`, `compose-test` and `compose-prove`.
+# COMPOSE names another program that reads compose files, as in COMPOSE=podman-compose.
 set -eu
 cd "$(dirname "$0")/.."
+read -ra compose <<<"${COMPOSE:-docker compose}"
 
 refuse() {
   echo "$*" >&2
   exit 1
 }
 
-docker info >/dev/null 2>&1 || refuse "No Docker engine answers here, and docker-compose.yaml" \
-  "needs one (with Compose 2.24 or newer); \`make run\` handles the demo's dead letters without."
+[ -n "${COMPOSE:-}" ] || docker info >/dev/null 2>&1 ||
+  refuse "No Docker engine answers here, and docker-compose.yaml needs one (with Compose 2.24 or" \
+    "newer), or podman by COMPOSE=podman-compose; \`make run\` handles the demo's dead letters without."
 
 prepare() {
   [ -f .env ] || cp .env.example .env
   compare_with_the_example
   python3 deploy/make-secrets.py "$(setting MQDLQ_SECRETS)"
-  if has_profile embedded; then
-    export MQDLQ_TARGET=trial
+  if has_profile mq && [ "$(setting MQ_CLIENT)" != ibm ]; then
+    refuse "the profile mq needs IBM's client in the image: set MQ_CLIENT=ibm and" \
+      "MQDLQ_CONNECTIONS=connections-mq.json in .env"
   fi
   if has_profile mq && [ "$(setting MQ_LICENSE)" != accept ]; then
     refuse "IBM MQ's developer image starts only where its licence is accepted: read it with" \
       "\`docker run --rm -e LICENSE=view $(setting MQ_IMAGE)\`, then set MQ_LICENSE=accept in" \
-      ".env, or do without IBM MQ: COMPOSE_PROFILES=embedded and" \
-      "MQDLQ_CONNECTIONS=connections-embedded.json"
+      ".env, or do without IBM MQ, as .env.example does"
   fi
 }
 
@@ -47,7 +50,7 @@ compare_with_the_example() { # .env is older than the example after an upgrade
 }
 
 prove() { # a queue manager of its own, which ends afterwards
-  local compose=(docker compose --file docker-compose.yaml --file deploy/mq/prove.compose.yaml)
+  compose+=(--file docker-compose.yaml --file deploy/mq/prove.compose.yaml)
   "${compose[@]}" down --volumes
   "${compose[@]}" build airflow-init
   "${compose[@]}" up --detach --wait mq
@@ -60,21 +63,21 @@ prove() { # a queue manager of its own, which ends afterwards
 case "${1:-}" in
   up)
     prepare
-    docker compose up --build --detach --wait
+    "${compose[@]}" up --build --detach --wait
     echo "Airflow: http://127.0.0.1:$(setting AIRFLOW_PORT), user admin, password in" \
       "$(setting MQDLQ_SECRETS)/airflow_passwords"
     ;;
-  down) docker compose --profile '*' down ;;
+  down) "${compose[@]}" --profile '*' down ;;
   test)
     prepare
     has_profile mq || refuse "compose-test is about IBM MQ, and the profile mq is not among" \
       "COMPOSE_PROFILES ($(setting COMPOSE_PROFILES)); \`make test\` has the other tests"
     export MQDLQ_TARGET=trial
-    docker compose up --build --detach --wait
-    docker compose run --rm tests
+    "${compose[@]}" up --build --detach --wait
+    "${compose[@]}" run --rm tests
     ;;
   prove)
-    export COMPOSE_PROFILES=mq MQDLQ_TARGET=trial COMPOSE_PROJECT_NAME=mqdlq-proof
+    export COMPOSE_PROFILES=mq MQ_CLIENT=ibm MQDLQ_CONNECTIONS=connections-mq.json MQDLQ_TARGET=trial COMPOSE_PROJECT_NAME=mqdlq-proof
     export MQ_PORT=0 MQ_CONSOLE_PORT=0 # any free ports: those of `up` may be taken
     prepare
     secrets=$(setting MQDLQ_SECRETS)

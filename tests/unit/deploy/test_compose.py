@@ -149,7 +149,7 @@ def test_the_directory_of_the_mq_clients_error_log_exists_in_every_service_that_
 
     assert len(connecting) == 6
     for name in connecting:
-        assert f"{found[1]}:uid=50000,gid=0,mode=0700" in services()[name]["tmpfs"], name
+        assert f"{found[1]}:mode=1777" in services()[name]["tmpfs"], name
     # For an image that runs without the compose file.
     assert re.search(rf"install --directory --owner airflow .*{found[1]}(\s|$)", dockerfile())
 

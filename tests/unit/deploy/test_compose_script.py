@@ -14,11 +14,12 @@ from mqdlq import directories
 pytestmark = pytest.mark.slow
 
 PROJECT = directories.PROJECT
-ACCEPTED = {"MQ_LICENSE": "accept"}
-EMBEDDED = {
-    "COMPOSE_PROFILES": "embedded",
-    "MQDLQ_CONNECTIONS": "connections-embedded.json",
+IBM_MQ = {
+    "COMPOSE_PROFILES": "mq",
+    "MQ_CLIENT": "ibm",
+    "MQDLQ_CONNECTIONS": "connections-mq.json",
 }
+ACCEPTED = {**IBM_MQ, "MQ_LICENSE": "accept"}
 
 
 @pytest.fixture(name="place")
@@ -56,19 +57,39 @@ def test_a_missing_docker_engine_is_reported_in_one_sentence(verb: str, place: P
         "",
         (
             "No Docker engine answers here, and docker-compose.yaml needs one (with Compose 2.24 or"
-            " newer); `make run` handles the demo's dead letters without.\n"
+            " newer), or podman by COMPOSE=podman-compose; `make run` handles the demo's dead"
+            " letters without.\n"
         ),
     )
     assert not (place / ".env").exists()
 
 
 def test_ibm_mq_starts_only_where_its_licence_is_accepted(place: Path) -> None:
-    code, asked, complaint = compose(place, "up")
+    code, asked, complaint = compose(place, "up", **IBM_MQ)
 
     assert (code, asked) == (1, "info\n")
-    assert complaint.endswith(
-        "do without IBM MQ: COMPOSE_PROFILES=embedded and"
-        " MQDLQ_CONNECTIONS=connections-embedded.json\n"
+    assert complaint.endswith("or do without IBM MQ, as .env.example does\n")
+
+
+def test_the_profile_mq_needs_an_image_with_ibms_client(place: Path) -> None:
+    assert compose(place, "up", COMPOSE_PROFILES="mq", MQ_LICENSE="accept") == (
+        1,
+        "info\n",
+        (
+            "the profile mq needs IBM's client in the image: set MQ_CLIENT=ibm and"
+            " MQDLQ_CONNECTIONS=connections-mq.json in .env\n"
+        ),
+    )
+
+
+def test_another_program_than_docker_reads_the_compose_file(place: Path) -> None:
+    """`docker info` is not asked: podman-compose needs no engine that runs."""
+    (place.parent / "bin" / "docker").rename(place.parent / "bin" / "podman-compose")
+
+    assert compose(place, "up", COMPOSE="podman-compose") == (
+        0,
+        "up --build --detach --wait\n",
+        "",
     )
 
 
@@ -76,18 +97,16 @@ def test_an_environment_variable_overrides_the_env_file(place: Path) -> None:
     """Docker Compose itself has the same order."""
     secrets = place.parent / "elsewhere"
 
-    assert compose(place, "up", **EMBEDDED, MQDLQ_SECRETS=str(secrets)) == (
+    assert compose(place, "up", MQDLQ_SECRETS=str(secrets)) == (
         0,
-        "info\ncompose up --build --detach --wait trial\n",
+        "info\ncompose up --build --detach --wait\n",
         "",
     )
     assert (secrets / "connections-embedded.json").exists()
     assert not (place / "deploy" / "secrets").exists()
 
 
-def test_the_production_image_is_built_unless_the_profile_needs_the_trial_image(
-    place: Path,
-) -> None:
+def test_the_production_image_is_built_for_ibm_mq_too(place: Path) -> None:
     assert compose(place, "up", **ACCEPTED)[:2] == (
         0,
         "info\ncompose up --build --detach --wait\n",
@@ -95,7 +114,7 @@ def test_the_production_image_is_built_unless_the_profile_needs_the_trial_image(
 
 
 def test_compose_test_runs_only_with_the_profile_mq(place: Path) -> None:
-    code, asked, complaint = compose(place, "test", **EMBEDDED)
+    code, asked, complaint = compose(place, "test")
 
     assert (code, asked) == (1, "info\n")
     assert complaint == (

@@ -91,7 +91,7 @@ def test_the_image_has_the_labels_of_the_oci_specification() -> None:
     assert stage == "production"
     assert {name.removeprefix(prefix) for name in labels} == {
         *("title", "description", "version", "revision", "created", "source", "licenses"),
-        *("base.name", "mqdlq.mq-client.version"),
+        *("base.name", "mqdlq.mq-client", "mqdlq.mq-client.version"),
     }
     used = {name for value in labels.values() for name in re.findall(r"\$\{(\w+)\}", value)}
     assert used <= set(arguments)
@@ -102,7 +102,9 @@ def test_the_image_has_the_labels_of_the_oci_specification() -> None:
         assert f"--build-arg {name}=" in makefile
 
 
-def unpack(place: Path, version: str, checksum: str) -> subprocess.CompletedProcess[str]:
+def unpack(
+    place: Path, version: str, checksum: str, client: str = "ibm"
+) -> subprocess.CompletedProcess[str]:
     """Run the step that downloads the MQ client, with the archives of a directory."""
     (step,) = [
         run for stage, keyword, run in instructions() if keyword == "RUN" and "curl -" in run
@@ -113,6 +115,7 @@ def unpack(place: Path, version: str, checksum: str) -> subprocess.CompletedProc
         cwd=place / "work",
         env={
             "PATH": "/usr/bin:/bin",
+            "MQ_CLIENT": client,
             "MQ_CLIENT_VERSION": version,
             "MQ_CLIENT_SHA256": checksum,
             "MQ_CLIENT_SITE": place.as_uri(),
@@ -143,6 +146,29 @@ def test_the_client_is_unpacked_if_its_checksum_is_the_given_one(
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["bin"]
 
 
+def test_an_image_with_the_embedded_queue_manager_downloads_nothing_of_ibms(tmp_path: Path) -> None:
+    done = unpack(tmp_path, "no version", "no checksum", client="embedded")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_the_build_refuses_a_client_that_it_does_not_know(tmp_path: Path) -> None:
+    (step,) = [run for _, keyword, run in instructions() if keyword == "RUN" and "*) echo" in run]
+    done = subprocess.run(
+        ["/bin/bash", "-ec", step],
+        env={"PATH": str(tmp_path), "MQ_CLIENT": "ibmmq"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        "MQ_CLIENT is 'ibmmq': set it to ibm or embedded\n",
+    )
+
+
 @pytest.mark.parametrize("given", ["", "5398c48756e80f1cbba86d17d75a55d18f9164bafa6b48eb7f501efc"])
 def test_a_client_with_another_checksum_fails_the_build(tmp_path: Path, given: str) -> None:
     found = archive(tmp_path, "10.0.0.0")
@@ -163,6 +189,8 @@ def test_dockerfile_and_project_pin_the_same_versions() -> None:
     makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
     project = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
 
+    assert arguments["MQ_CLIENT"] == "ibm"
+    assert "MQ_CLIENT" in services()["airflow-init"]["build"]["args"]
     for name in ("AIRFLOW_IMAGE", "MQ_CLIENT_VERSION", "MQ_CLIENT_SHA256"):
         assert arguments[name] == variables()[name], name
         assert name in services()["airflow-init"]["build"]["args"]
@@ -175,10 +203,10 @@ def test_dockerfile_and_project_pin_the_same_versions() -> None:
         assert re.fullmatch(r"[0-9a-f]{64}", arguments[name])
     # pip and uv install only packages pinned by a hash, and this project itself.
     installs = re.findall(r"pip install ([^&\n]*)", re.sub(r"\\\n", " ", dockerfile()))
-    assert len(installs) == 5
+    assert len(installs) == 6
     assert [options for options in installs if "--require-hashes" not in options] == [
-        f"--quiet --python .venv/bin/python --no-deps --no-build-isolation --editable {ours} "
-        for ours in (".", "./embedded_mq")
+        f"--quiet --python .venv/bin/python --no-deps --no-build-isolation {ours} "
+        for ours in ("--editable .", "./embedded_mq; }", "--editable ./embedded_mq")
     ]
     version = variables()["MQDLQ_IMAGE"].partition(":")[2]
     assert f'version = "{version}"' in project
@@ -232,9 +260,13 @@ def test_the_production_image_has_neither_embedded_queue_manager_nor_tools() -> 
     environment = stages[stages.index("${AIRFLOW_IMAGE} AS environment") + 1]
 
     assert default.strip() == ""
-    for needed in ("embedded_mq", "requirements-dev.lock"):
+    for needed in ("COPY embedded_mq", "requirements-dev.lock"):
         assert needed in trial
-        assert needed not in production + environment
+        assert needed not in production
+    assert "requirements-dev.lock" not in environment
+    assert environment.count("./embedded_mq") == 1
+    assert re.search(r"\[ \"\$\{MQ_CLIENT\}\" = ibm \] \|\|[^;]* \./embedded_mq;", environment)
+    assert "rm -r embedded_mq\n" in environment
     assert services()["airflow-init"]["build"]["target"] == "${MQDLQ_TARGET}"
     assert variables()["MQDLQ_TARGET"] == "production"
 
