@@ -16,6 +16,9 @@ from airflow.plugins_manager import AirflowPlugin
 from mqdlq.airflow import listeners as run_listeners
 from mqdlq.reading.page_paths import MOUNT, Paths
 
+AGENTS: Final = f"{MOUNT}/mcp"
+"""Where agents find their tools, if the api-server has them switched on."""
+
 Message = MutableMapping[str, Any]
 
 
@@ -24,14 +27,21 @@ async def page(
     receive: Callable[[], Awaitable[Message]],
     send: Callable[[Message], Awaitable[None]],
 ) -> None:
-    """Answer a request for the page, which is imported with the first; the page checks who asks.
+    """Answer a request for the page or of an agent; who asks is checked there.
+
+    Both are imported with their first request.
 
     `request.state.airflow` of a page is the app of Airflow that has the page, whose REST API starts
     runs.
     """
+    scope.setdefault("state", {})["airflow"] = scope.get("app")
+    if scope.get("path", "").endswith(AGENTS):
+        from mqdlq.web.agents import application as agents  # noqa: PLC0415 (the same)
+
+        await agents()(scope, receive, send)
+        return
     from mqdlq.web.app import application  # noqa: PLC0415 (only the api-server imports it)
 
-    scope.setdefault("state", {})["airflow"] = scope.get("app")
     await application()(scope, receive, send)
 
 

@@ -39,7 +39,13 @@ def door(world: World, handlers: frozenset[str] = HANDLERS, *, may_act: bool = T
     )
     rates = Rates(world.clock, most=10_000)
     return Door(
-        lambda: caller, "", rates, world.ledger.audit.record, world.clock, to_thread.run_sync
+        person="alice",
+        caller=lambda: caller,
+        token="",
+        rates=rates,
+        record=world.ledger.audit.record,
+        clock=world.clock,
+        apart=to_thread.run_sync,
     )
 
 

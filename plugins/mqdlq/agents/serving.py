@@ -68,6 +68,7 @@ class Door:
     a function in a thread.
     """
 
+    person: str
     caller: Callable[[], Caller]
     token: str
     rates: Rates
@@ -130,12 +131,12 @@ class Door:
         if len(text) > MOST_BYTES:
             raise RefusedError("MQDLQ-949", f"The answer has {len(text):,} bytes; ask for less")
         if tool.noted is not None:  # without its record there is no answer
-            self._record(agent, tool.noted(asked, answer), caller)
+            self._record(agent, tool.noted(asked, answer))
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
         return types.CallToolResult(content=content, structured_content=found)
 
-    def _record(self, agent: str, noted: Mapping[str, Any], caller: Caller | None = None) -> None:
-        who = f"{(caller or self.caller()).person}{THROUGH}{agent}"
+    def _record(self, agent: str, noted: Mapping[str, Any]) -> None:
+        who = f"{self.person}{THROUGH}{agent}"
         self.record(AuditEvent(at=self.clock(), who=who, **noted))
 
 

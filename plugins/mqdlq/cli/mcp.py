@@ -48,6 +48,7 @@ async def _serve(ledger: Ledger) -> None:
         settings=read_settings,
     )
     door = Door(
+        person=caller.person,
         caller=lambda: caller,
         token="",
         rates=Rates(now),

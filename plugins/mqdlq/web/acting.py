@@ -289,7 +289,7 @@ def _show(  # noqa: PLR0917 (what the page shows, and how it came to it)
         is_changed=is_changed,
         proposed=proposed,
         proposers=sorted({one.who for one in told}),
-        proposed_why=next((one.why for one in told), ""),
+        proposed_why="; ".join(sorted({one.why for one in told} - {""})),
         added=sorted(now - before) if is_changed else [],
         gone=sorted(before - now) if is_changed else [],
         is_paused=preview is not None and _is_paused(preview.dag_id),
