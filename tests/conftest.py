@@ -7,11 +7,14 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
+
+from tests.support.metadata import lay_metadata
 
 MEMORY = Path("/dev/shm")  # noqa: S108 (Linux keeps it in memory)
 ENOUGH = 2 * 1024**3
@@ -45,6 +48,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """
     if hasattr(config, "workerinput"):
         atexit._run_exitfuncs()
+
+
+@pytest.fixture(scope="session")
+def metadata(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], None]:
+    """Return what gives a directory of Airflow its metadata, which all workers share."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    return partial(lay_metadata, shared=root / "metadata")
 
 
 @pytest.fixture(autouse=True)

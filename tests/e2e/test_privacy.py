@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -93,9 +94,10 @@ def belongs(path: Path, home: Path) -> bool:
 
 
 def test_message_bodies_are_stored_only_where_they_belong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: Callable[[Path], None]
 ) -> None:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    metadata(tmp_path / "airflow")
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "canary.rules").write_text(RULES)
     world = World(tmp_path)

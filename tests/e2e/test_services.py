@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -44,8 +45,9 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module", name="running")
-def _running(world: World) -> Iterator[Airflow]:
+def _running(world: World, metadata: Callable[[Path], None]) -> Iterator[Airflow]:
     """Start Airflow with the project's handlers, one more, and a faulty one."""
+    metadata(world.directory / "airflow")
     rules = world.directory / "rules"
     shutil.copytree(directories.PROJECT / "include" / "rules", rules)
     (rules / "night.rules").write_text(RULES)

@@ -20,9 +20,9 @@ from tests.support.world import World
 pytestmark = pytest.mark.slow
 
 ALL = "MQDLQ_ALL_REASONS" in os.environ
-EVERY = 6
-"""`make soak` tries every reason at every call under both clients; else it is one in six, and all
-that differ, under one of them."""
+EVERY = 12
+"""`make soak` tries every reason at every call under both clients; else it is one in twelve, and
+all that differ, under one of them."""
 BODIES = [b"0", b"1", b"2", b"3"]
 
 

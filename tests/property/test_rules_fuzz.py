@@ -17,6 +17,8 @@ from tests.property.test_rules import PIECES, tables
 
 pytestmark = pytest.mark.slow
 
+RULES = 30_000
+"""What takes time with the square of its size takes minutes with so many."""
 COMMENTS = st.lists(st.text("ab *#+-'\t\r\0ü&", max_size=100).map("*{}".format), max_size=3)
 YAML_PIECES = st.sampled_from(
     [
@@ -81,21 +83,21 @@ def letters(group: tuple[str, ...]) -> str:
 @pytest.mark.parametrize(
     "data",
     [
-        "REASON(MQRC_Q_FULL) DESTQ(PAY*) ACTION(RETRY)\n" * 100_000,
+        "REASON(MQRC_Q_FULL) DESTQ(PAY*) ACTION(RETRY)\n" * RULES,
         "ACTION(RETRY" * 100_000,
-        "(" * 10_000_000,
-        "'" * 10_000_000,
+        "(" * 3_000_000,
+        "'" * 3_000_000,
         "DESTQ(" + "*" * 10_000_000 + ") ACTION(RETRY)\n",
-        "DESTQ(A) +\n" * 100_000,
-        "*\n" * 1_000_000,
-        random.Random(0).randbytes(10_000_000),  # noqa: S311 - no secret
+        "DESTQ(A) +\n" * RULES,
+        "*\n" * 300_000,
+        random.Random(0).randbytes(3_000_000),  # noqa: S311 - no secret
     ],
     ids=range(8),
 )
 def test_a_table_of_any_size_is_read(data: str | bytes) -> None:
     result = check(data)
 
-    assert result.table is None or len(result.table.rules) in {1, 100_000}
+    assert result.table is None or len(result.table.rules) in {1, RULES}
 
 
 @pytest.mark.parametrize(
@@ -105,11 +107,11 @@ def test_a_table_of_any_size_is_read(data: str | bytes) -> None:
         "- " * 5_000_000,
         "{a: " * 100_000,
         "a: &a [" + "*a," * 100_000 + "]",
-        "table: {rules: [" + "{action: RETRY}, " * 10_000 + "]}",
+        "table: {rules: [" + "{action: RETRY}, " * 3_000 + "]}",
     ],
     ids=range(5),
 )
 def test_a_yaml_file_of_any_size_is_read(data: str) -> None:
     result = check_yaml(data, "any.yaml")
 
-    assert result.table is None or len(result.table.rules) == 10_000
+    assert result.table is None or len(result.table.rules) == 3_000

@@ -26,7 +26,7 @@ from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
-WORLDS = int(os.environ.get("MQDLQ_WORLDS", "12"))
+WORLDS = int(os.environ.get("MQDLQ_WORLDS", "6"))
 OPEN, SHUT, SMALL, PARKED = QUEUES = ("OPEN", "SHUT", "SMALL.BASE", "PARKED")
 DEFINITIONS = """
 ALTER QMGR DEADQ(DLQ)

@@ -91,6 +91,16 @@ PARTS = (
         (*PYTEST, "tests/property/test_controlled_worlds.py"),
         {"MQDLQ_WORLDS": "300"},
     ),
+    Part(
+        "200 random worlds with keys and groups, over one connection and four",
+        (*PYTEST, "tests/property/test_sequences.py"),
+        {"MQDLQ_WORLDS": "200"},
+    ),
+    Part(
+        "every lie of a queue manager found, under both clients",
+        (*PYTEST, "tests/contract/certify/test_behaviours.py"),
+        {"MQDLQ_ALL_CONTRACTS": "1"},
+    ),
 )
 
 

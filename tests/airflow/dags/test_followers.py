@@ -89,3 +89,12 @@ def test_nobody_else_may_say_that_a_run_follows() -> None:
 
 def handler() -> Handler:
     return Handler(name="night", directory=Path("rules"), connection="mq", rules="night.rules")
+
+
+def test_apply_is_refused_for_a_run_that_is_not_a_backfill() -> None:
+    with pytest.raises(HandlerError) as refused:
+        options_of(context("manual", "alice", apply=True), handler())
+
+    assert str(refused.value) == (
+        "apply is for backfills, and this is a manual run; leave it out [MQDLQ-116]"
+    )

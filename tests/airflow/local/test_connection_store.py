@@ -7,6 +7,7 @@ import secrets
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,12 @@ STORED = "connection {} is stored in the Airflow of {}\ntest it: mqdlq connectio
 
 
 @pytest.fixture(scope="module", name="airflow_home")
-def _airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an Airflow with a metadata database and a key that encrypts passwords."""
+def _airflow_home(
+    tmp_path_factory: pytest.TempPathFactory, metadata: Callable[[Path], None]
+) -> Path:
+    """Make an Airflow with a metadata database; it makes a key that encrypts passwords."""
     home = tmp_path_factory.mktemp("airflow")
-    call(home, sys.executable, "-m", "airflow", "db", "migrate")
+    metadata(home)
     return home
 
 

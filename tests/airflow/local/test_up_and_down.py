@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -12,7 +13,9 @@ import pytest
 
 from mqdlq.local.services import Services, ServicesError, find, running, stop_all, up
 
-SLEEP = ("-c", "import subprocess; subprocess.run(['sleep', '600'])")
+SLEEP = ("-c", "import time; time.sleep(600)")
+PARENT = ("-c", "import subprocess; subprocess.run(['sleep', '600'])")
+"""Its child does not end by a signal to it, and is killed when the time of grace is over."""
 
 
 @pytest.fixture(autouse=True)
@@ -23,13 +26,13 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_make_down_stops_services_and_their_children() -> None:
     services = Services(18080)
-    process = services.start("a sleeper", SLEEP)
+    process = services.start("a sleeper", PARENT)
     while not process.children():
         assert process.is_running()
     child = process.children()[0]
 
     assert {name: one.pid for name, one in running().items()} == {"a sleeper": process.pid}
-    services.stop_all()
+    services.stop_all(grace_s=0.1)
 
     assert running() == {}
     assert not child.is_running()
@@ -83,7 +86,8 @@ def test_a_second_make_up_is_refused(tmp_path: Path) -> None:
 
 def test_make_down_lists_what_it_stopped() -> None:
     services = Services(18080)
-    services.start("a sleeper", SLEEP)
+    process = services.start("a sleeper", SLEEP)
+    threading.Thread(target=process.wait, daemon=True).start()  # a shell takes note of its end, too
     command = [sys.executable, "-m", "mqdlq.local.services", "--down"]
 
     said = [subprocess.check_output(command, text=True) for _ in range(2)]
