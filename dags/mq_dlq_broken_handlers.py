@@ -4,8 +4,6 @@ An Airflow import error takes all DAGs of its file out of use: the handlers that
 theirs in mq_dlq.py, and this file raises the errors of the others.
 """
 
-from __future__ import annotations
-
 from mqdlq.airflow.dags.history import raise_faults
 
 raise_faults()

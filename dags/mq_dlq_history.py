@@ -1,7 +1,5 @@
 """The DAG that writes the history: see `mqdlq.airflow.dags.history`."""
 
-from __future__ import annotations
-
 from mqdlq.airflow.dags.history import build_history_dag
 
 dag = build_history_dag()

@@ -1,7 +1,5 @@
 """`spark-submit compare_rules.py`: see `mqdlq.evaluation.applications.compare_rules`."""
 
-from __future__ import annotations
-
 import sys
 
 from mqdlq.evaluation.applications.compare_rules import main

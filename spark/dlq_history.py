@@ -1,7 +1,5 @@
 """`spark-submit dlq_history.py`: see `mqdlq.evaluation.applications.dlq_history`."""
 
-from __future__ import annotations
-
 import sys
 
 from mqdlq.evaluation.applications.dlq_history import main

@@ -1,7 +1,5 @@
 """`spark-submit evaluate_rules.py`: see `mqdlq.evaluation.applications.evaluate_rules`."""
 
-from __future__ import annotations
-
 import sys
 
 from mqdlq.evaluation.applications.evaluate_rules import main

@@ -5,8 +5,6 @@ the loopback interface only. The processes are those of the installed pyspark; t
 the directory.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

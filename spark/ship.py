@@ -1,7 +1,5 @@
 """`python spark/ship.py mqdlq.zip`: see `mqdlq.evaluation.workers`."""
 
-from __future__ import annotations
-
 from mqdlq.evaluation.workers import main
 
 if __name__ == "__main__":

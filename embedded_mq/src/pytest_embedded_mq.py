@@ -4,8 +4,6 @@ It is a module outside the package, because pytest imports it at each start. The
 only when a test uses the fixture.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Convert between Python text and the character fields of the MQI's structures."""
 
-from __future__ import annotations
-
 from functools import cache, lru_cache
 
 

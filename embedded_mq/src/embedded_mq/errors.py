@@ -1,7 +1,5 @@
 """The errors of functions that create and administer queue managers; MQI calls raise none."""
 
-from __future__ import annotations
-
 
 class EmbeddedQueueManagerError(Exception):
     """An embedded queue manager cannot be created, found, used or installed below a client."""

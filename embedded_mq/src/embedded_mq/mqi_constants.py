@@ -3,8 +3,6 @@
 `constants.MQRC` has the reason codes.
 """
 
-from __future__ import annotations
-
 # MQCONNX options
 MQCNO_HANDLE_SHARE_NONE = 32
 MQCNO_HANDLE_SHARE_BLOCK = 64

@@ -1,7 +1,5 @@
 """Structures of the MQI for message handles and properties, which only their calls pass."""
 
-from __future__ import annotations
-
 from embedded_mq.structures import Packed
 from embedded_mq.structures.headers import Char8, Long, VariableString
 

@@ -1,7 +1,5 @@
 """The command `embedded-mq`, which needs the extra `cli`."""
 
-from __future__ import annotations
-
 import sys
 
 

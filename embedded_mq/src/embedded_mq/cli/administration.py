@@ -1,7 +1,5 @@
 """Commands that create queue managers, define their objects, and start and end them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The commands of `embedded-mq` as a typer application, which other programs can mount."""
 
-from __future__ import annotations
-
 import inspect
 import sqlite3
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Read the files of commands; - is standard input."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

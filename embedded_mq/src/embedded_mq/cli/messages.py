@@ -1,7 +1,5 @@
 """Commands that put, browse, dump and load messages."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

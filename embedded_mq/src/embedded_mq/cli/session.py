@@ -1,7 +1,5 @@
 """A command's connection to a queue manager, without a client library."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Print tables."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence

@@ -6,8 +6,6 @@ reason code last, as in C. `ibmmqc` and `pymqe` add the calls in which the libra
 
 # ruff: noqa: N802 (the MQI's own names)
 
-from __future__ import annotations
-
 import itertools
 import operator
 import os

@@ -1,7 +1,5 @@
 """Install the embedded queue manager below the clients of this process."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 # ruff: noqa: PLR0917 (the arguments are those of the extension)
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from embedded_mq import mqi_constants as mq

@@ -2,8 +2,6 @@
 
 # ruff: noqa: N802, PLR0917 (names and arguments are those of the extension)
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any

@@ -5,8 +5,6 @@ The client's own C extension, and IBM's library below it, is loaded at the first
 embedded queue manager.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder

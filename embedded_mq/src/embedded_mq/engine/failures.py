@@ -1,7 +1,5 @@
 """Errors of MQI calls, with their completion code and reason code."""
 
-from __future__ import annotations
-
 import logging
 
 from embedded_mq.constants import MQRC, reason_text

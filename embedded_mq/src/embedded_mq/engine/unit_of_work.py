@@ -1,7 +1,5 @@
 """Commit or back out the messages that a unit of work has put and got."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from embedded_mq.engine.failures import CallFailedError

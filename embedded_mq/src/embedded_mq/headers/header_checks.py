@@ -6,8 +6,6 @@ require valid values in an MQDLH. The queue manager attribute HDRCHECK, which IB
 enables them.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ IBM MQ docs, "MQMDE - Message descriptor extension": "MQMDE specified on MQPUT a
 "MQMDE returned by MQGET call", "MQMDE in messages on transmission queues".
 """
 
-from __future__ import annotations
-
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.headers.mq_headers import MQFMT_MD_EXTENSION

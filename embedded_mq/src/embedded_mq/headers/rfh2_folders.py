@@ -4,8 +4,6 @@ IBM MQ docs, "NameValueData (MQCHARn)", "Properties specified as MQRFH2 elements
 The time is proportional to the length of any text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Run MQSC commands on a queue manager, all or none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Run SET, DELETE and DISPLAY AUTHREC (IBM MQ docs, "SET AUTHREC")."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 The functions run inside a write transaction. IBM MQ docs, "MQSC commands reference".
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from embedded_mq.engine.connection import Connection

@@ -4,8 +4,6 @@ IBM MQ docs, "DISPLAY QUEUE", "DISPLAY QMGR", "DISPLAY QMSTATUS", "Generic value
 parameter.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping

@@ -3,8 +3,6 @@
 IBM MQ does not have these commands; they are for tests. `storage.faults` describes the form.
 """
 
-from __future__ import annotations
-
 from embedded_mq.engine.connection import Connection
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.mqsc.syntax import Command, ProblemError

@@ -1,7 +1,5 @@
 """Check the attributes in an MQSC command."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches

@@ -4,8 +4,6 @@ IBM MQ docs, "How the PCF definitions are shown": the required parameters come f
 order. The error response of each fault is that of "PCF reason codes".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

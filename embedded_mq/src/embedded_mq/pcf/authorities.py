@@ -4,8 +4,6 @@ IBM MQ docs, "Inquire Authority Records", "Inquire Entity Authority". Users only
 emulated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from embedded_mq import mqi_constants as mq

@@ -4,8 +4,6 @@ IBM MQ docs, "Inquire Channel", "Inquire Channel Status" and the response of eac
 omits channels that the user may not display.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import chain
 

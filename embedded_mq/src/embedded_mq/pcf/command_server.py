@@ -16,8 +16,6 @@ request. With MQRO_PASS_DISCARD_AND_EXPIRY, responses inherit the remaining expi
 IBM MQ docs, "PCF command messages", "PCF responses", "Standard responses".
 """
 
-from __future__ import annotations
-
 import sqlite3
 import struct
 import time

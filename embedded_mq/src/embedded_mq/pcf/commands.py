@@ -6,8 +6,6 @@ the name of the queue to create; in IBM MQ it is granted for all queues. `queue_
 changes the queues, as for MQSC; `attributes` declares the attributes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

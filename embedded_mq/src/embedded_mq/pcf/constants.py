@@ -1,7 +1,5 @@
 """The constants of PCF, under IBM's names (IBM MQ docs, "Constants")."""
 
-from __future__ import annotations
-
 from embedded_mq.constants import MQRC
 
 # Structures

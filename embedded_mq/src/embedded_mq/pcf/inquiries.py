@@ -5,8 +5,6 @@ Status", "Inquire Cluster Queue Manager" and the response of each. A generic nam
 the user may not display.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -3,8 +3,6 @@
 IBM MQ docs, "Inquire Queue Status", "Inquire Queue Status (Response)".
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 

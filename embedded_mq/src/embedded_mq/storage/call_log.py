@@ -3,8 +3,6 @@
 A PCF command follows the MQPUT that sent it, or the MQCMIT that made it visible.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

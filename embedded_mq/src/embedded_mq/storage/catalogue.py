@@ -1,7 +1,5 @@
 """Load the definitions of a queue manager from its database."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ EMBEDDED_MQ_HOME, the directory that an installed distribution names by the entr
 A connection stays with the queue manager of the directory that it was made in.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pwd

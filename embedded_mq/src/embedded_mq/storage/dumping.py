@@ -7,8 +7,6 @@ if there are any, each with its MQTYPE and MQPD fields; ``body`` in hexadecimal 
 the remaining time.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import time

@@ -17,8 +17,6 @@ environment variable EMBEDDED_MQ_FAULTS (or MQDLQ_FAULTS) at its start, for exam
 that use the queue manager.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -5,8 +5,6 @@ as ``MQCMIT:1+:commit-lost:before``. The name alone stands for all calls of all 
 that checks a queue manager before it relies on it must find each lie.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 IBM MQ docs, "endmqm", "strmqm", "Quiescing a queue manager" (FAIL_IF_QUIESCING options).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

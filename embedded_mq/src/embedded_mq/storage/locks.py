@@ -4,8 +4,6 @@ Open-file-description locks belong to an open file, not to a process, and the ke
 when the process ends for any reason. Byte 0 is the write lock; byte n belongs to connection n.
 """
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import os

@@ -10,8 +10,6 @@ process is killed, the next connection that detects this backs out its rows. Tri
 queue's depth, which includes uncommitted puts and excludes uncommitted gets.
 """
 
-from __future__ import annotations
-
 PUT, REPORT, GOT, LOCKED = 1, 2, 3, 4
 """The reason why a message is held. The same unit of work can get a PUT message, but not a REPORT,
 which the queue manager has put. A LOCKED message stays locked when a unit of work ends."""

@@ -1,7 +1,5 @@
 """Access to the database of a queue manager, with one writer at a time."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

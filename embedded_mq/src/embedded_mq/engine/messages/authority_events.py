@@ -4,8 +4,6 @@ IBM MQ docs, "Authority events", "Not Authorized (type 2)". The queue manager's 
 enables it. A user who may not connect, or not run a PCF command, causes no event here.
 """
 
-from __future__ import annotations
-
 import time
 
 from embedded_mq import mqi_constants as mq

@@ -3,8 +3,6 @@
 IBM MQ docs, "Message context".
 """
 
-from __future__ import annotations
-
 import os
 import time
 from functools import cache, lru_cache

@@ -5,8 +5,6 @@ separate column. This module merges or separates the two as the options of MQGMO
 PROPCTL say (IBM MQ docs, "MQGMO options", "PROPCTL queue options", "Generation of MQRFH2 headers").
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum, auto
 

@@ -10,8 +10,6 @@ Statistics of a queue begin with the first put or get while events are enabled f
 interval events are not generated.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 IBM MQ docs, "Event message reference", "Event message MQMD (message descriptor)".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from embedded_mq import mqi_constants as mq

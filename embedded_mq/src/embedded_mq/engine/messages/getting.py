@@ -3,8 +3,6 @@
 IBM MQ docs, "MQGET", "MQGMO - Get-message options" and the fields of "MQMD".
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from dataclasses import dataclass

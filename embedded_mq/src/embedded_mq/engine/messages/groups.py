@@ -4,8 +4,6 @@ IBM MQ docs, the fields "GroupId", "MsgSeqNumber", "Offset", "MsgFlags" and "Ori
 MQMD, and "Structure of the message-flags field".
 """
 
-from __future__ import annotations
-
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, ResolvedQueue
 from embedded_mq.engine.failures import CallFailedError

@@ -5,8 +5,6 @@ or of the queue manager, switches it on; every level has the same effect. The ti
 the queue manager was started. A browse is no get. The age follows from PutDate and PutTime.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from embedded_mq import mqi_constants as mq

@@ -1,7 +1,5 @@
 """Store a message on a local queue."""
 
-from __future__ import annotations
-
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, ResolvedQueue
 from embedded_mq.engine.failures import CallFailedError

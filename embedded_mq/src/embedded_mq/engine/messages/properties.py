@@ -3,8 +3,6 @@
 IBM MQ docs, "Message properties", "MQCRTMH", "MQSETMP", "MQINQMP", "MQDLTMP", "Action (MQPMO)".
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

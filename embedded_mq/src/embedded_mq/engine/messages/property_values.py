@@ -3,8 +3,6 @@
 IBM MQ docs, "Property data types and values", "MQINQMP - Inquire message property" (conversion).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

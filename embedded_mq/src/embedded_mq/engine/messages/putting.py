@@ -3,8 +3,6 @@
 IBM MQ docs, "MQPUT", "MQPMO - Put-message options" and the fields of "MQMD".
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from functools import lru_cache

@@ -9,8 +9,6 @@ docs/reference/mqi-coverage.md names the statements of IBM's documentation that 
 for this module.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

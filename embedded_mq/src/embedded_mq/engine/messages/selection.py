@@ -4,8 +4,6 @@ Every query walks an index from a known position and stops at its first row, so 
 browsing a message does not depend on the depth of the queue.
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Mapping

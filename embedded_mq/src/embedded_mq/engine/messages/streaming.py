@@ -3,8 +3,6 @@
 IBM MQ docs, "Configuring streaming queues", "Stream queues and transactions".
 """
 
-from __future__ import annotations
-
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, ResolvedQueue
 from embedded_mq.engine.failures import CallFailedError, log

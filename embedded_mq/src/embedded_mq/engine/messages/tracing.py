@@ -5,8 +5,6 @@ The value of `traceparent` follows the W3C recommendation "Trace Context": versi
 id and flags.
 """
 
-from __future__ import annotations
-
 import secrets
 from dataclasses import replace
 

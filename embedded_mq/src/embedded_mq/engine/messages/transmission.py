@@ -4,8 +4,6 @@ IBM MQ docs, "MQXQH - Transmission-queue header", which lists the fields of the 
 and of the embedded one.
 """
 
-from __future__ import annotations
-
 from embedded_mq import mqi_constants as mq
 from embedded_mq.character_fields import object_name
 from embedded_mq.engine.connection import Connection

@@ -5,8 +5,6 @@ in the MQI; `words` has MQSC's words for them. Defaults are those of a new queue
 SYSTEM.DEFAULT objects (IBM MQ docs, "DEFINE queues", "ALTER QMGR").
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

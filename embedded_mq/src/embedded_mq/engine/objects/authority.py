@@ -6,8 +6,6 @@ authorities that records grant. Only the owner of the queue manager, like a memb
 mqm, has every authority unless a record for the owner revokes it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import lru_cache

@@ -7,8 +7,6 @@ have no instances, thus no status unless they are stopped. IBM MQ docs, "DEFINE 
 CHANNEL", "STOP CHANNEL", "Channel states".
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

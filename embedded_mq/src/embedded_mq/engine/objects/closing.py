@@ -1,7 +1,5 @@
 """Execute MQCLOSE, which may delete a dynamic queue (IBM MQ docs, "MQCLOSE")."""
 
-from __future__ import annotations
-
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError, check_bits

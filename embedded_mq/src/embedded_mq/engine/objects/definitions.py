@@ -1,7 +1,5 @@
 """Add, change and remove definitions of queues, inside a write transaction."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 IBM MQ docs, "Dynamic and model queues", "DynamicQName (MQOD)".
 """
 
-from __future__ import annotations
-
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import CallFailedError

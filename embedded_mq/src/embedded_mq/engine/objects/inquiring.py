@@ -1,7 +1,5 @@
 """Execute MQINQ and MQSET (IBM MQ docs, "MQINQ", "MQSET")."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Execute MQOPEN (IBM MQ docs, "MQOPEN")."""
 
-from __future__ import annotations
-
 from embedded_mq import mqi_constants as mq
 from embedded_mq.character_fields import object_name, text
 from embedded_mq.engine.connection import Connection, OpenObject

@@ -4,8 +4,6 @@ Every function runs inside a write transaction and checks everything before it c
 MQ docs, "MQSC commands reference" and "Definitions of the Programmable Command Formats".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from embedded_mq import mqi_constants as mq

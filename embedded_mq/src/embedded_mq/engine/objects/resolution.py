@@ -4,8 +4,6 @@ IBM MQ docs, "How queue name resolution works", "2057 (0809) (RC2057)", "2087 (0
 "2184 (0888) (RC2184)" and the other reason codes of "MQOPEN".
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from embedded_mq import mqi_constants as mq
