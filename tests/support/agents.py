@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -82,10 +82,13 @@ def examples(opened: Door) -> dict[str, dict[str, Any]]:
     found = call(opened, "find_messages", handler="demo", where="state=on_queue")
     message = next(one for one in found["rows"] if one["cause_id"] == cause["cause_id"])
     known = {"CAUSE_ID": cause["cause_id"], "MESSAGE_KEY": message["message_key"]}
-    return {
-        name: {field: filled(value, known) for field, value in tool.example.items()}
-        for name, tool in BY_NAME.items()
-    }
+    proposed = filled_in(BY_NAME["propose_action"].example, known)
+    known["PLAN_HASH"] = call(opened, "propose_action", **proposed)["plan_hash"]
+    return {name: filled_in(tool.example, known) for name, tool in BY_NAME.items()}
+
+
+def filled_in(example: Mapping[str, Any], known: dict[str, str]) -> dict[str, Any]:
+    return {field: filled(value, known) for field, value in example.items()}
 
 
 def filled(value: Any, known: dict[str, str]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from mqdlq.agents import explaining, looking, proposing
 from mqdlq.agents.answers import Answer, Argument, Caller, harmless
 from mqdlq.model import AuditKind, Declared
+from mqdlq.stages.proposals import WITH
 
 Noted = Mapping[str, Any]
 """The fields of an event of the audit, but for its time and who it was."""
@@ -69,13 +70,13 @@ def _searched(asked: looking.FindMessages, answer: looking.Messages) -> Noted:
 
 
 def _proposed(asked: proposing.ProposeAction, plan: proposing.Plan) -> Noted:
-    words = ("plan", plan.plan_hash, asked.action, "messages", *plan.marks)
+    words = " ".join(("plan", plan.plan_hash, *plan.marks))
     return {
         "what": AuditKind.PLAN_PROPOSED,
         "handler": asked.handler,
         "messages": plan.messages,
         "why": harmless(asked.why),
-        "details": " ".join(words),
+        "details": f"{words}{WITH}{asked.model_dump_json(exclude_defaults=True)}",
     }
 
 
@@ -176,6 +177,14 @@ TOOLS: Final = (
         {"handler": "demo", "limit": 5},
     ),
     Tool(
+        proposing.show_plan,
+        "Proposed plan",
+        "A plan that was proposed, by its hash: who proposed it, and what it would do now.",
+        _LOOK,
+        {"handler": "demo", "plan_hash": "PLAN_HASH"},
+        needs_acting=True,
+    ),
+    Tool(
         explaining.explain_message,
         "Message by the rules",
         "Which rules of today's table match a message, and why the others do not.",
@@ -188,6 +197,13 @@ TOOLS: Final = (
         "What a reason code means, who can end it, and what to do.",
         _EXPLAIN,
         {"reason": "MQRC_Q_FULL"},
+    ),
+    Tool(
+        explaining.explain_error,
+        "Error id",
+        "What an error of mqdlq means, where to look, and what to do.",
+        _EXPLAIN,
+        {"error_id": "MQDLQ-100"},
     ),
     Tool(
         explaining.diagnose,

@@ -28,6 +28,7 @@ from mqdlq.agents.looking import Finding, OneMessage, findings_of, row_of
 from mqdlq.causes import advice_on
 from mqdlq.constants import reason_text
 from mqdlq.diagnosis.subjects import read_subjects
+from mqdlq.error_catalogue import entries, without_links
 from mqdlq.handlers import load_handler
 from mqdlq.lake.filters import FilterError, reason_number
 from mqdlq.ledger.tables import Run, TakenSnapshot
@@ -126,6 +127,35 @@ def explain_reason(asked: OneReason, by: Caller) -> Reason:
         kind=known.kind.words,
         advice=known.advice,
         retry_succeeds=known.retry_until,
+    )
+
+
+class OneError(Argument):
+    """The error that is asked for."""
+
+    error_id: Annotated[Name, Field(description="Such as MQDLQ-100.")]
+
+
+class Error(Answer):
+    """What an error says, where to look, and what to do."""
+
+    error_id: str
+    texts: list[str]
+    look: str
+    do: str
+
+
+def explain_error(asked: OneError, by: Caller) -> Error:
+    del by
+    known = entries().get(asked.error_id.upper())
+    if known is None:
+        text = f"no error has the id {harmless(asked.error_id)!r}; expected one such as MQDLQ-100"
+        raise RefusedError("MQDLQ-944", text)
+    return Error(
+        error_id=known.error_id,
+        texts=list(known.texts()),
+        look=without_links(known.look),
+        do=without_links(known.do),
     )
 
 

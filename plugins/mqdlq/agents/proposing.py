@@ -19,6 +19,7 @@ from mqdlq.agents.answers import (
     RunId,
     Untrusted,
     harmless,
+    iso,
     untrusted,
 )
 from mqdlq.agents.explaining import Compared, compared, newest, past, table_of
@@ -26,7 +27,7 @@ from mqdlq.agents.looking import Finding, filter_of, findings_of
 from mqdlq.diagnosis.subjects import read_subjects
 from mqdlq.handlers import load_handler
 from mqdlq.model import QueueKind
-from mqdlq.stages.proposals import mark_of
+from mqdlq.stages.proposals import WITH, mark_of, proposals_of
 from mqdlq.tools import rule_drafts
 from mqdlq.tools.acting import Preview, Selection, Verb, build_preview, parse_action
 from mqdlq.tools.rule_suggestions import draft_rule as rule_of
@@ -82,6 +83,11 @@ class Plan(Answer):
 
 
 def propose_action(asked: ProposeAction, by: Caller) -> Plan:
+    return _plan(preview_of(asked, by), by)
+
+
+def preview_of(asked: ProposeAction, by: Caller) -> Preview:
+    """Return what an action would do now; raise RefusedError for one that is not clear."""
     sources = by.of(asked.handler)
     ways = [asked.where.strip(), asked.message_keys, asked.discarded_by.strip()]
     if sum(map(bool, ways)) != 1:
@@ -102,8 +108,7 @@ def propose_action(asked: ProposeAction, by: Caller) -> Plan:
         asked.discarded_by.strip(),
         filter_of(asked.where) if asked.where.strip() else None,
     )
-    preview = build_preview(selection, wanted, load_handler(asked.handler), sources)
-    return _plan(preview, by)
+    return build_preview(selection, wanted, load_handler(asked.handler), sources)
 
 
 def _plan(preview: Preview, by: Caller) -> Plan:
@@ -153,6 +158,49 @@ def _marks(preview: Preview) -> set[str]:
         mark_of(one.get("message_keys", ()), one.get("where", ""), one.get("as_of", ""))
         for one in confs
     }
+
+
+class OnePlan(Argument):
+    """The plan that is asked for."""
+
+    handler: Handler
+    plan_hash: Annotated[Name, Field(description="The hash of a proposed plan.")]
+
+
+class Proposal(Answer):
+    """Whose agent proposed a plan, when and why."""
+
+    at: str
+    untrusted: Untrusted
+
+
+class ProposedPlan(Answer):
+    """A proposed plan: who proposed it, and what its action would do now.
+
+    If `is_still_that_plan` is false, the messages have changed, and nobody can start it.
+    """
+
+    proposals: list[Proposal]
+    is_still_that_plan: bool
+    now: Plan
+
+
+def show_plan(asked: OnePlan, by: Caller) -> ProposedPlan:
+    sources = by.of(asked.handler)
+    found = proposals_of(asked.handler, asked.plan_hash.strip(), sources.ledger)
+    if not found:
+        raise RefusedError(
+            "MQDLQ-999",
+            f"No agent has proposed a plan {harmless(asked.plan_hash)!r} for handler"
+            f" {asked.handler}; take the hash from list_audit",
+        )
+    given = found[0].details.partition(WITH)[2]
+    now = _plan(preview_of(ProposeAction.model_validate_json(given), by), by)
+    proposals = [
+        Proposal(at=iso(one.at), untrusted=untrusted(who=one.who, why=one.why)) for one in found
+    ]
+    is_same = now.plan_hash == asked.plan_hash.strip()
+    return ProposedPlan(proposals=proposals[:MOST_ROWS], is_still_that_plan=is_same, now=now)
 
 
 class DraftRule(Argument):

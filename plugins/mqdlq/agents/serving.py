@@ -12,8 +12,10 @@ from typing import Any, Final, TypeVar
 
 import mcp_types as types
 from mcp.server import Server
+from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from mqdlq.agents import guides
 from mqdlq.agents.answers import Caller, RefusedError, harmless
 from mqdlq.agents.catalogue import BY_NAME, TOOLS, Effect, Tool
 from mqdlq.errors import MqDlqError
@@ -84,6 +86,10 @@ class Door:
             instructions=INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_list_resource_templates=self._list_resources,
+            on_read_resource=self._read_resource,
         )
 
     async def _list_tools(self, _ctx: Any, _params: Any) -> types.ListToolsResult:
@@ -95,6 +101,33 @@ class Door:
             partial(self.call, params.name, given, agent_of(ctx))
         )
         return answer
+
+    async def _list_prompts(self, _ctx: Any, _params: Any) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=guides.listed_prompts())
+
+    async def _get_prompt(self, _ctx: Any, params: Any) -> types.GetPromptResult:
+        try:
+            return guides.filled(params.name, dict(params.arguments or {}))
+        except RefusedError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+
+    async def _list_resources(self, _ctx: Any, _params: Any) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=guides.listed_resources())
+
+    async def _read_resource(self, ctx: Any, params: Any) -> types.ReadResourceResult:
+        """Return what a tool answers at an address, with the checks of a call of that tool."""
+        try:
+            name, given = guides.find_resource(str(params.uri))
+        except RefusedError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        answer = await self.apart(partial(self.call, name, given, agent_of(ctx)))
+        (content,) = answer.content
+        if answer.is_error:
+            raise MCPError(types.INVALID_PARAMS, content.text)
+        found = types.TextResourceContents(
+            uri=params.uri, text=content.text, mime_type="application/json"
+        )
+        return types.ReadResourceResult(contents=[found])
 
     def call(self, name: str, given: Mapping[str, Any], agent: str) -> types.CallToolResult:
         """Answer a call; what is wrong is an answer, too, with the error's id."""

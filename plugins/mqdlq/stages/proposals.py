@@ -16,6 +16,8 @@ from mqdlq.model import AuditKind
 
 THROUGH: Final = " through agent "
 """Between the name of a person and the name that the agent gives itself, in the audit."""
+WITH: Final = " with "
+"""Between the words of a proposal, which are its hash and its marks, and its arguments as JSON."""
 _DIGITS: Final = 16
 
 
@@ -28,7 +30,11 @@ def mark_of(message_keys: Sequence[str], where: str, as_of: str) -> str:
 def proposals_of(handler: str, word: str, ledger: Ledger) -> list[AuditEvent]:
     """Return the proposals for a handler whose details have a word: a plan's hash, or a mark."""
     wanted = AuditFilter(what=AuditKind.PLAN_PROPOSED, handler=handler)
-    return [one for one in ledger.audit_trail.events(wanted) if word in one.details.split()]
+    return [
+        one
+        for one in ledger.audit_trail.events(wanted)
+        if word in one.details.partition(WITH)[0].split()
+    ]
 
 
 def find_proposer(run: Run, names: Iterable[str], ledger: Ledger) -> str:

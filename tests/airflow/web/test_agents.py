@@ -153,7 +153,7 @@ def test_two_tenants_see_their_own_handler_only(
 
     assert (demo, payments) == ({"demo"}, {"payments"})
     assert failed == set()
-    general = {"list_handlers", "explain_reason", "check_rules"}
+    general = {"list_handlers", "explain_reason", "explain_error", "check_rules"}
     assert refused == BY_NAME.keys() - general
 
 

@@ -24,15 +24,15 @@ pytestmark = pytest.mark.slow
 EFFECTS = {
     Effect.LOOK: (
         *("list_handlers", "list_causes", "show_cause", "find_messages", "show_message"),
-        *("list_runs", "show_run", "show_report", "show_rules", "list_audit"),
+        *("list_runs", "show_run", "show_report", "show_rules", "list_audit", "show_plan"),
     ),
     Effect.EXPLAIN: (
-        *("explain_message", "explain_reason", "diagnose"),
+        *("explain_message", "explain_reason", "explain_error", "diagnose"),
         *("explain_dump", "check_rules", "compare_rules"),
     ),
     Effect.PROPOSE: ("propose_action", "draft_rule"),
 }
-OF_NO_HANDLER = {"explain_reason", "check_rules"}
+OF_NO_HANDLER = {"explain_reason", "explain_error", "check_rules"}
 """The tools that explain what they are given."""
 KINDS = (AuditKind.AGENT_SEARCHED, AuditKind.AGENT_REFUSED, AuditKind.PLAN_PROPOSED)
 
