@@ -76,11 +76,15 @@ def call(opened: Door, name: str, **given: Any) -> Any:
     return answer.content[0].text if answer.is_error else answer.structured_content  # type: ignore[union-attr]
 
 
-def examples(opened: Door) -> dict[str, dict[str, Any]]:
-    """Return the arguments of each tool's example, with values of earlier answers."""
-    cause = call(opened, "list_causes", handler="demo")["rows"][0]
-    found = call(opened, "find_messages", handler="demo", where="state=on_queue")
-    message = next(one for one in found["rows"] if one["cause_id"] == cause["cause_id"])
+def examples(opened: Door, destination: str = "") -> dict[str, dict[str, Any]]:
+    """Return the arguments of each tool's example, with values of earlier answers.
+
+    They are about the first cause with such a destination.
+    """
+    causes = call(opened, "list_causes", handler="demo", limit=50)["rows"]
+    cause = next(one for one in causes if destination in str(one["untrusted"]["destination"]))
+    where = f"state=on_queue and cause={cause['cause_id']}"
+    (message, *_) = call(opened, "find_messages", handler="demo", where=where)["rows"]
     known = {"CAUSE_ID": cause["cause_id"], "MESSAGE_KEY": message["message_key"]}
     proposed = filled_in(BY_NAME["propose_action"].example, known)
     known["PLAN_HASH"] = call(opened, "propose_action", **proposed)["plan_hash"]

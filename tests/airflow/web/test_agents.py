@@ -209,3 +209,19 @@ def test_the_address_of_a_proposal_shows_that_very_plan(
     assert "Start a run" in shown.text
     assert "No agent has proposed a plan with the hash" in other.text
     assert "Start a run" not in other.text
+
+
+def test_the_page_of_a_proposal_shows_hostile_names_harmless(airflow: AirflowApp) -> None:
+    given = {"handler": "names", "action": "leave", "where": "reason=2085"}
+
+    async def run(client: Client) -> Any:
+        return (await client.call_tool("propose_action", given)).structured_content
+
+    plan = use(airflow, airflow.token("op"), run)
+    shown = airflow.client("op").get(plan["address"][plan["address"].index("/mqdlq") :])
+
+    assert plan["messages"] == 6
+    assert "This is the plan" in shown.text
+    assert "&lt;script&gt;alert" in shown.text
+    for raw in ("<script>alert", "\x1b", "\u202e", "\a"):
+        assert raw not in shown.text
