@@ -101,7 +101,8 @@ class OneReason(Argument):
     """The reason code that is asked for."""
 
     reason: Annotated[
-        Name, Field(description="A reason code such as 2053, or its name such as MQRC_Q_FULL.")
+        Name | int,
+        Field(description="A reason code such as 2053, or its name such as MQRC_Q_FULL."),
     ]
 
 
@@ -117,7 +118,7 @@ class Reason(Answer):
 
 def explain_reason(asked: OneReason, by: Caller) -> Reason:
     del by
-    number = reason_number(asked.reason.strip())
+    number = reason_number(str(asked.reason).strip())
     if number is None:
         raise FilterError("reason", f"found {harmless(asked.reason)!r}", "2053 or MQRC_Q_FULL")
     known = advice_on(number)

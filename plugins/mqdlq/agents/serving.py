@@ -88,7 +88,8 @@ class Door:
             on_call_tool=self._call_tool,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
-            on_list_resource_templates=self._list_resources,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_resource_templates,
             on_read_resource=self._read_resource,
         )
 
@@ -111,8 +112,14 @@ class Door:
         except RefusedError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
-    async def _list_resources(self, _ctx: Any, _params: Any) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=guides.listed_resources())
+    async def _list_resources(self, _ctx: Any, _params: Any) -> types.ListResourcesResult:
+        handlers = await self.apart(lambda: self.caller().handlers)
+        return types.ListResourcesResult(resources=guides.listed_resources(handlers))
+
+    async def _list_resource_templates(
+        self, _ctx: Any, _params: Any
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=guides.listed_templates())
 
     async def _read_resource(self, ctx: Any, params: Any) -> types.ReadResourceResult:
         """Return what a tool answers at an address, with the checks of a call of that tool."""

@@ -22,7 +22,7 @@ def test_a_message_is_explained_by_each_rule_and_why_it_does_not_match(world: Wo
 
 def test_a_reason_is_explained_by_its_number_or_its_name(world: World) -> None:
     by_number, by_name = (
-        call(door(world), "explain_reason", reason=one) for one in ("2053", "MQRC_Q_FULL")
+        call(door(world), "explain_reason", reason=one) for one in (2053, "MQRC_Q_FULL")
     )
 
     assert by_number == by_name

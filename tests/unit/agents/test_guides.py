@@ -41,6 +41,8 @@ def test_every_resource_is_the_answer_of_its_tool(world: World) -> None:
     async def read(client: Client) -> Any:
         templates = (await client.list_resource_templates()).resource_templates
         uris = {one.name: one.uri_template.format(**wanted[one.name]) for one in templates}
+        listed = (await client.list_resources()).resources
+        assert "mqdlq://handlers/demo/rules" in [one.uri for one in listed]
         return {name: await client.read_resource(uri) for name, uri in uris.items()}
 
     found = with_client(opened.server(), read)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -59,12 +60,13 @@ def test_no_character_of_a_message_is_outside_of_an_untrusted_field(hostile: Wor
 
 
 def test_all_200_messages_are_read_in_parts_of_bounded_size(hostile: World) -> None:
-    opened, found, cursor = door(hostile, frozenset({"demo"})), list[str](), 0
-    while cursor is not None:
-        some = call(opened, "find_messages", handler="demo", limit=50, cursor=cursor)
+    opened, found = door(hostile, frozenset({"demo"})), list[str]()
+    some: dict[str, Any] = {"next_cursor": 0}
+    while some["next_cursor"] is not None:
+        start = some["next_cursor"]
+        some = call(opened, "find_messages", handler="demo", limit=50, cursor=start)
         assert len(json.dumps(some)) < MOST_BYTES
         found += [one["message_key"] for one in some["rows"]]
-        cursor = some["next_cursor"]
 
     assert len(found) == len(set(found)) == 200
 
