@@ -13,7 +13,7 @@ from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.demo_world import Q_FULL, dead_letter, run
 from tests.support.world import World
 
-MANY = 1407
+MANY = 1007
 RETRY = {"action": "retry", "reason": "2053", "application": "outage"}
 
 
