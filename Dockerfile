@@ -72,7 +72,7 @@ COPY requirements.lock ./
 RUN python3 -m venv .venv && \
     echo "uv==${UV_VERSION} --hash=sha256:${UV_SHA256}" > .venv/uv.txt && \
     .venv/bin/pip install --quiet --require-hashes --only-binary :all: --requirement .venv/uv.txt && \
-    echo pymqi > .venv/excluded.txt && \
+    printf 'pymqi\npyspark-client\n' > .venv/excluded.txt && \
     .venv/bin/uv pip install --quiet --compile-bytecode --python .venv/bin/python --require-hashes --no-deps \
       --build-constraints requirements.lock --excludes .venv/excluded.txt -r requirements.lock
 COPY pyproject.toml README.md LICENSE NOTICE ./

@@ -245,9 +245,12 @@ $(UV): | java
 # Bytecode is made here, once: every process of Airflow and Spark would else compile what it imports
 # wherever it may not, or is not to (PYTHONDONTWRITEBYTECODE), leave it behind.
 # pymqi stays in the complete lock, but uv must pass it by: it cannot be built without IBM's SDK,
-# and pymqi_layer brings it in one way or the other. Builds take their tools from the lock, too.
+# and pymqi_layer brings it in one way or the other. pyspark-client is a part of pyspark, and would
+# write over its files. Builds take their tools from the lock, too.
 $(READY): requirements-dev.lock pyproject.toml embedded_mq/pyproject.toml $(UV) | java
-	@echo pymqi > .venv/excluded.txt
+	@printf 'pymqi\npyspark-client\n' > .venv/excluded.txt
+# Before pyspark is upgraded, which brings the files back that both have.
+	@$(UV) pip uninstall --quiet --python $(BIN)/python pyspark-client 2>/dev/null
 	@echo "2 of 4: $$(grep -c '^[a-z].*==' requirements-dev.lock) packages, which uv downloads, installs and compiles"
 	@{ $(UV) pip install --compile-bytecode --python $(BIN)/python --require-hashes --no-deps \
 	  --build-constraints requirements-dev.lock --excludes .venv/excluded.txt -r requirements-dev.lock 2>&1; \

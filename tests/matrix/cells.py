@@ -18,8 +18,7 @@ RESULTS: Final = Path(__file__).with_name("results.json")
 VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "python": ("3.13", "3.12", "3.11"),
     "airflow": ("3.3.2",),
-    # pyspark and pyspark-client share a directory: each of these versions exists of both.
-    "spark": ("4.2.0", "4.1.3", "4.0.4"),
+    "spark": ("4.3.0", "4.2.0", "4.1.3", "4.0.4"),
     "client": ("ibmmq", "pymqi"),
 }
 """The versions on each axis, newest first: the last release of each minor version."""
@@ -43,7 +42,7 @@ class Cell(NamedTuple):
         return f"python{self.python}-airflow{self.airflow}-spark{self.spark}-{self.client}"
 
 
-AHEAD: Final = (Cell("3.13", "3.4.0b2", "4.2.0", "ibmmq"),)
+AHEAD: Final = (Cell("3.13", "3.4.0b2", "4.3.0", "ibmmq"),)
 """Cells with a version that is not released yet: what they show is not a promise."""
 
 

@@ -95,8 +95,8 @@ def test_explain_error_names_the_nearest_ids_for_an_unknown_one() -> None:
 
     assert done.exit_code == 2
     assert done.output.splitlines()[-1] == (
-        "Error: Invalid value: no error has the id MQDLQ-439; the nearest are MQDLQ-843, MQDLQ-473"
-        " and MQDLQ-438"
+        "Error: Invalid value: no error has the id MQDLQ-439; the nearest are MQDLQ-943, MQDLQ-843"
+        " and MQDLQ-473"
     )
 
 

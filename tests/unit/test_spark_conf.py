@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from jinja2 import Template
 
-from mqdlq.evaluation.spark_conf import LARGE_FROM, submit_conf, templated_conf
+from mqdlq.errors import ExecutionError
+from mqdlq.evaluation.spark_conf import LARGE_FROM, check_pyspark, submit_conf, templated_conf
 
 
 def options(messages: int, archive: Path) -> str:
@@ -39,3 +41,21 @@ def test_the_dag_chooses_by_the_count_the_snapshot_gave() -> None:
             for name, text in templates.items()
         }
         assert rendered == submit_conf(messages)
+
+
+def test_another_version_of_pyspark_client_over_pyspark_is_an_error_with_the_commands() -> None:
+    installed = {"pyspark": "4.3.0", "pyspark-client": "4.2.0"}
+
+    with pytest.raises(ExecutionError) as error:
+        check_pyspark(installed.__getitem__)
+
+    assert error.value.text == (
+        "pyspark-client 4.2.0 and pyspark 4.3.0 are installed, and both write to the directory"
+        " pyspark; remove one: `pip uninstall pyspark-client`, then `pip install --force-reinstall"
+        " --no-deps pyspark==4.3.0`"
+    )
+
+
+def test_pyspark_alone_or_with_its_own_client_is_used() -> None:
+    check_pyspark()
+    check_pyspark({"pyspark": "4.2.0", "pyspark-client": "4.2.0"}.__getitem__)

@@ -9,10 +9,13 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+
+from mqdlq.errors import ExecutionError
 
 LARGE_FROM: Final = 100_000
 """The number of messages from which the full compiler saves more time than it costs."""
@@ -98,8 +101,27 @@ def submit_environment() -> dict[str, str]:
     }
 
 
+def check_pyspark(versions: Callable[[str], str] = version) -> None:
+    """Raise ExecutionError if another version of pyspark-client has written over PySpark's files.
+
+    The Spark provider needs pyspark-client, which is a part of PySpark in the same directory.
+    """
+    try:
+        spark, client = versions("pyspark"), versions("pyspark-client")
+    except PackageNotFoundError:
+        return
+    if spark != client:
+        raise ExecutionError(
+            "MQDLQ-534",
+            f"pyspark-client {client} and pyspark {spark} are installed, and both write to the"
+            " directory pyspark; remove one: `pip uninstall pyspark-client`, then `pip install"
+            f" --force-reinstall --no-deps pyspark=={spark}`",
+        )
+
+
 def submit(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
     """Run `spark-submit` with its output on standard error, and return its exit code."""
+    check_pyspark()
     return subprocess.run(  # noqa: S603 (our own command)
         list(command), env={**environment, **submit_environment()}, stdout=2, check=False
     ).returncode

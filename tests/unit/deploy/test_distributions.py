@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +167,7 @@ def test_every_requirement_has_a_lower_and_an_upper_bound() -> None:
         "ibmmq",
         "embedded",
         "page",
+        "mcp",
     }
 
 
@@ -177,14 +178,10 @@ def test_the_page_of_the_package_lists_every_extra() -> None:
     assert sorted(listed) == sorted(extras())
 
 
-def test_pyspark_and_pyspark_client_have_the_same_version() -> None:
-    """They install into one directory, and pip chooses the upper bound for both."""
-    spark = dict(re.findall(r"(pyspark[a-z-]*)(\S+)", " ".join(extras()["spark"])))
-    newest = version("pyspark")
-
-    assert version("pyspark-client") == newest
-    assert spark["pyspark"] == spark["pyspark-client"]
-    assert spark["pyspark"].endswith(f",<={newest}")
+def test_pyspark_is_here_without_pyspark_client_that_would_write_over_it() -> None:
+    assert version("pyspark").startswith("4.3.")
+    with pytest.raises(PackageNotFoundError):
+        version("pyspark-client")
 
 
 def test_commands_of_an_installed_package_need_no_checkout(outside: Outside) -> None:

@@ -8,6 +8,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 
 from mqdlq.airflow.operators.base import HandlerTask
+from mqdlq.evaluation.spark_conf import check_pyspark
 from mqdlq.failures import Failure
 
 
@@ -21,6 +22,7 @@ class Submit(HandlerTask, SparkSubmitOperator):
     _failure: Failure | None = None
 
     def execute(self, context: Context) -> None:
+        check_pyspark()
         with TemporaryDirectory(prefix="mqdlq-") as directory:
             file = Path(directory) / f"{self.task_id}.json"
             self.application_args = [*(self.application_args or []), "--failure", str(file)]
