@@ -24,7 +24,7 @@ CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up setup run up down test test-changed test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel matrix clean java
-.PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom rehearse
+.PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom compose-here
 .PHONY: prove proved-on compose-prove release-check release-notes release-image
 
 help:  ## this list
@@ -68,7 +68,7 @@ mutate: $(READY)  ## change one expression of that code after another: hours, or
 	$(BIN)/mutmut run --max-children $(TEST_PROCESSES) $(MUTANTS)
 	@$(BIN)/python -m tests.support.coverage.mutants
 
-test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: slow, with nothing else running
+test-e2e: $(READY) .tools/.set-up  ## Airflow's real services, a real cluster, the containers: slow, with nothing else running
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py
 	$(BIN)/pytest -m long tests/airflow --timeout 600
 
@@ -137,9 +137,6 @@ format: $(READY)  ## lay out the code as `make check` expects
 	$(BIN)/ruff check --quiet --fix
 	$(BIN)/ruff format --quiet
 
-rehearse: $(READY)  ## what compose-up starts, without containers; each process killed in turn: ten minutes
-	$(BIN)/pytest --quiet tests/e2e/rehearsal
-
 prove: CLIENT ?= ibmmq
 prove: $(READY) $(CLASSES)  ## the proof on the queue manager of SETTINGS=file.json, else on an embedded one (CLIENT=pymqi)
 	@$(BIN)/python -m tests.proof $(if $(SETTINGS),--settings $(SETTINGS)) --client $(CLIENT) \
@@ -153,6 +150,9 @@ compose-up:  ## docker-compose.yaml: Airflow, PostgreSQL, Spark and IBM MQ in co
 
 compose-down:  ## stop it; its volumes stay (`docker compose down --volumes` removes them)
 	@bash deploy/compose.sh down
+
+compose-here: .tools/.set-up $(READY)  ## what compose-up starts, by podman on base images of packages; each container killed
+	$(BIN)/pytest --quiet tests/e2e/containers
 
 compose-test:  ## the demo on the queue manager in its container and on the Spark cluster
 	@bash deploy/compose.sh test

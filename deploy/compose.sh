@@ -1,6 +1,6 @@
 #!/bin/bash
 # Run docker compose for `make compose-up`, `compose-down`, `compose-test` and `compose-prove`.
-# COMPOSE names another program that reads compose files, as in COMPOSE=podman-compose.
+# COMPOSE names another program than `docker compose`: docs/how-to/deploy.md#podman.
 set -eu
 cd "$(dirname "$0")/.."
 read -ra compose <<<"${COMPOSE:-docker compose}"
@@ -12,7 +12,7 @@ refuse() {
 
 [ -n "${COMPOSE:-}" ] || docker info >/dev/null 2>&1 ||
   refuse "No Docker engine answers here, and docker-compose.yaml needs one (with Compose 2.24 or" \
-    "newer), or podman by COMPOSE=podman-compose; \`make run\` handles the demo's dead letters without."
+    "newer), or podman (docs/how-to/deploy.md#podman); \`make run\` handles the demo's dead letters without."
 
 prepare() {
   [ -f .env ] || cp .env.example .env

@@ -1,0 +1,264 @@
+"""The services of docker-compose.yaml in containers, and Airflow in them by REST.
+
+They start by `deploy/compose.sh up` in a copy of the project: its image is built, its .env and
+secrets are made there. Only ports, names
+of volumes and the schedule of the demo are others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from mqdlq.airflow.run_ids import ledger_run_id
+from mqdlq.ledger import Ledger, open_ledger
+from tests.e2e.containers.engine import PODMAN, PROJECT, Engine
+from tests.e2e.running.services import ENDED, Airflow, free_port
+from tests.unit.deploy.compose_file import services
+
+LOOPBACK = "127.0.0.1"
+NAME = "mqdlq-here"
+COPIED = (
+    *("docker-compose.yaml", ".env.example", "Dockerfile", ".dockerignore", "requirements.lock"),
+    *("requirements-dev.lock", "pyproject.toml", "README.md", "LICENSE", "NOTICE"),
+    *("plugins", "embedded_mq", "dags", "include", "spark", "deploy", "tests/contract"),
+)
+ONE_SHOT = ("mq-embedded", "airflow-init")
+SERVICES = tuple(
+    name
+    for name, service in services().items()
+    if not service.get("profiles") and name not in ONE_SHOT
+)
+# One process in the container of the scheduler answers about QM1, which is on its volume.
+PLACES = """
+import json, sys
+import embedded_mq
+from mqdlq.mqi.connect import ConnectionSettings, connect
+found = {}
+with connect(ConnectionSettings("QM1", transport="embedded")) as queue_manager:
+    depths = embedded_mq.depths("QM1")
+    module, constants = queue_manager.client.module, queue_manager.client.CMQC
+    for name in set(depths) - {"MQDLQ.STATE"}:
+        queue = queue_manager.open(name, constants.MQOO_BROWSE)
+        while True:
+            options = constants.MQGMO_BROWSE_NEXT | constants.MQGMO_ACCEPT_TRUNCATED_MSG
+            descriptor = module.MD()
+            try:
+                queue.get(0, descriptor, module.GMO(Options=options))
+            except module.MQMIError as error:
+                if error.reason == constants.MQRC_NO_MSG_AVAILABLE:
+                    break
+                if error.reason != constants.MQRC_TRUNCATED_MSG_ACCEPTED:
+                    raise
+            key = bytes(descriptor.MsgId).hex()
+            found[key] = found.get(key, 0) + 1
+        queue_manager.close(queue)
+print(json.dumps({"depths": depths, "ids": found}))
+"""
+
+
+class Containers:
+    """The services of the compose file, each a container, in a directory of a test."""
+
+    def __init__(self, engine: Engine, directory: Path) -> None:
+        self.engine = engine
+        self.directory = directory / "project"
+        for name in COPIED:
+            source, target = PROJECT / name, self.directory / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                ignored = shutil.ignore_patterns("__pycache__", "secrets")
+                shutil.copytree(source, target, ignore=ignored, symlinks=True)
+            else:
+                shutil.copy(source, target)
+        handler = self.directory / "include/rules/demo.yaml"
+        # Once a day: a run every five minutes would be in the way.
+        text, replaced = re.subn(r"(?m)^schedule:.*$", "schedule: 0 2 * * *", handler.read_text())
+        assert replaced == 1
+        handler.write_text(text)
+        ports = ("AIRFLOW_PORT", "POSTGRES_PORT", "SPARK_PORT")
+        self.ports = {name: free_port() for name in ports}
+        self.fills = 1
+        self.environment = {
+            **engine.environment,
+            "COMPOSE_PROJECT_NAME": NAME,
+            **{name: str(port) for name, port in self.ports.items()},
+        }
+
+    @property
+    def address(self) -> str:
+        return f"http://{LOOPBACK}:{self.ports['AIRFLOW_PORT']}"
+
+    def secret(self, name: str) -> str:
+        return (self.directory / "deploy/secrets" / name).read_text(encoding="utf-8").strip()
+
+    @property
+    def ledger_url(self) -> str:
+        """The address of the ledger from this machine, as the compose file maps its port."""
+        port = f"@{LOOPBACK}:{self.ports['POSTGRES_PORT']}"
+        return self.secret("ledger_url").replace("@postgres:5432", port)
+
+    # -- by our own scripts and Docker Compose
+
+    def script(self, *words: str, limit_s: float = 900) -> str:
+        return self._run(["bash", *words], limit_s)
+
+    def compose(self, *words: str, limit_s: float = 300) -> str:
+        return self._run(["docker-compose", *words], limit_s)
+
+    def _run(self, command: list[str], limit_s: float) -> str:
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self.directory,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+                timeout=limit_s,
+            )
+        except subprocess.TimeoutExpired as late:
+            pytest.fail(f"{' '.join(command)}: not within {limit_s} s: {late.stdout!r}"[-3000:])
+        if done.returncode:
+            tail = "\n".join(done.stdout.splitlines()[-30:])
+            pytest.fail(f"{' '.join(command)}: {done.returncode}\n{tail}\n{self.last_words()}")
+        return done.stdout
+
+    def fill(self) -> None:
+        """Let the demo's service put its messages once more, as `docker compose start` does."""
+        self.compose("up", "--no-deps", "--no-build", "mq-embedded")
+        self.fills += 1
+
+    def state_of(self, service: str) -> tuple[str, str]:
+        """Return a container's state and health."""
+        said = self.engine.podman("inspect", f"{NAME}-{service}-1")
+        state = json.loads(said)[0]["State"]
+        return state["Status"], (state.get("Health") or state.get("Healthcheck") or {})["Status"]
+
+    def kill(self, service: str) -> None:
+        """End a container by SIGKILL, as a crash would, and start it again, as the engine does.
+
+        Podman's restart policy takes a container that was killed by hand for stopped.
+        """
+        self.engine.podman("kill", f"{NAME}-{service}-1")
+        self.engine.podman("wait", f"{NAME}-{service}-1")
+        self.engine.podman("start", f"{NAME}-{service}-1")
+
+    def inside(self, service: str, *command: str) -> str:
+        return self.engine.podman("exec", f"{NAME}-{service}-1", *command)
+
+    def places(self) -> dict[str, dict[str, int]]:
+        """Return the depths of QM1's queues, and how often each MsgId is on them."""
+        found: dict[str, dict[str, int]] = json.loads(
+            self.inside("airflow-scheduler", "python", "-c", PLACES).splitlines()[-1]
+        )
+        return found
+
+    def last_words(self) -> str:
+        tails = []
+        for service in (*ONE_SHOT, *SERVICES):
+            said = subprocess.run(
+                [PODMAN, "logs", "--tail", "12", f"{NAME}-{service}-1"],
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            tails.append(f"-- {service}\n{said.stdout}")
+        return "\n".join(tails)
+
+    def remove_what_was_left(self) -> None:
+        """Remove the containers of an earlier test that was itself killed."""
+        shutil.copy(self.directory / ".env.example", self.directory / ".env")
+        self.remove()
+
+    def remove(self) -> None:
+        self.compose("--profile", "*", "down", "--volumes", "--timeout", "10")
+
+
+class AirflowInContainers(Airflow):
+    """The Airflow of the compose file: another password, another ledger."""
+
+    def __init__(self, containers: Containers) -> None:
+        self.containers = containers
+        services = SimpleNamespace(address=containers.address)
+        super().__init__(services, containers.directory)  # type: ignore[arg-type]
+
+    def log_in(self) -> None:
+        password = json.loads(self.containers.secret("airflow_passwords"))["admin"]
+        given = {"username": "admin", "password": password}
+        answer = self._http.post("/auth/token", json=given)
+        self.token = str(answer.json()["access_token"])
+        self._http.headers["Authorization"] = f"Bearer {self.token}"
+
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        with open_ledger(self.containers.ledger_url) as ledger:
+            yield ledger
+
+    def _last_words(self) -> str:
+        return self.containers.last_words()
+
+    def call(self, method: str, path: str, **body: Any) -> httpx.Response:
+        """Ask again where the api-server or its database is just being started again."""
+        deadline = time.monotonic() + 180
+        while True:
+            try:
+                answer = super().call(method, path, **body)
+            except httpx.TransportError:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                if answer.status_code < 500 or time.monotonic() > deadline:
+                    return answer
+            time.sleep(1)
+
+    def comes_to(self, run_id: str, moment: str) -> bool:
+        """Wait until a run is where somebody is to die; False where it has ended before."""
+        there: list[bool] = []
+
+        def has_come() -> bool:
+            there[:] = [not self.has_ended(run_id) and self.is_at(run_id, moment)]
+            return there[0] or self.has_ended(run_id)
+
+        self.wait(has_come, 600)
+        return there[0]
+
+    def has_ended(self, run_id: str) -> bool:
+        return self.run("demo", run_id)["state"] in ENDED
+
+    def is_at(self, run_id: str, moment: str) -> bool:
+        if moment == "executes":
+            of_the_run = "SELECT count(*) FROM attempts WHERE run_id = %s"
+            with self.ledger() as ledger, ledger.engine.connect() as connection:
+                run = (ledger_run_id("demo", run_id),)
+                return bool(connection.exec_driver_sql(of_the_run, run).scalar())
+        task = {"takes its snapshot": "snapshot", "evaluates": "evaluate", "retries": "retry"}
+        return self.tasks("demo", run_id).get(task[moment]) == "running"
+
+
+def wait_until_healthy(containers: Containers, limit_s: float = 300) -> None:
+    """Wait until each service is healthy by its own check."""
+
+    def ill() -> list[str]:
+        return [s for s in SERVICES if containers.state_of(s) != ("running", "healthy")]
+
+    deadline = time.monotonic() + limit_s
+    while found := ill():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not healthy: {found}\n{containers.last_words()}")
+        time.sleep(1)
