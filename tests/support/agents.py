@@ -66,6 +66,7 @@ def stdio(world: World) -> StdioServerParameters:
     place = {"MQDLQ_HOME": str(world.directory), "MQDLQ_RULES_DIR": f"{world.directory}/handlers"}
     connection = {"conn_type": "ibmmq", "extra": {"queue_manager": "QM1", "transport": "embedded"}}
     place["AIRFLOW_CONN_MQ"] = json.dumps(connection)
+    place["AIRFLOW__API__BASE_URL"] = "https://airflow.example.com"
     command = ["-c", start, "mcp"]
     return StdioServerParameters(command=sys.executable, args=command, env=place)
 
@@ -76,10 +77,10 @@ def call(opened: Door, name: str, **given: Any) -> Any:
     return answer.content[0].text if answer.is_error else answer.structured_content  # type: ignore[union-attr]
 
 
-def examples(opened: Door, destination: str = "") -> dict[str, dict[str, Any]]:
+def examples(opened: Door, destination: str = "CLOSED") -> dict[str, dict[str, Any]]:
     """Return the arguments of each tool's example, with values of earlier answers.
 
-    They are about the first cause with such a destination.
+    They are about the first cause of this destination.
     """
     causes = call(opened, "list_causes", handler="demo", limit=50)["rows"]
     cause = next(one for one in causes if destination in str(one["untrusted"]["destination"]))

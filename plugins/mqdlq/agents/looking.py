@@ -115,15 +115,15 @@ class Causes(Rows):
 
 
 def list_causes(asked: ListCauses, by: Caller) -> Causes:
-    found = sorted(_inbox(asked.handler, by), key=lambda row: -row.numbers.attention)
-    return part(Causes, found, asked, lambda row: _cause(row, by))
+    return part(Causes, _inbox(asked.handler, by), asked, lambda row: _cause(row, by))
 
 
 def _inbox(handler: str, by: Caller) -> list[InboxRow]:
     sources = by.sources("")
     found = read_inbox(sources.ledger, by.among(handler), sources.clock())
+    there = (row for row in found if row.numbers.messages)
     return sorted(
-        (row for row in found if row.numbers.messages), key=lambda row: -row.numbers.messages
+        there, key=lambda row: (-row.numbers.attention, -row.numbers.messages, row.numbers.cause_id)
     )
 
 

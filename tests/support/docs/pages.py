@@ -1,6 +1,6 @@
 """Fill in the parts of documents that the code declares: `make docs-pages`, and the site.
 
-A page of docs/reference holds its prose and marks. What stands between `<!-- part: NAME -->` and
+A page of `PAGES` holds its prose and marks. What stands between `<!-- part: NAME -->` and
 `<!-- end -->` is written by `make docs-pages`; it is committed, since people read these pages where
 there is no site. `<!-- built: NAME -->` is filled in on the site only.
 """
@@ -26,6 +26,7 @@ from mqdlq.handlers.configuration import KEYS
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Notification
 from tests.support.coverage import mqi_coverage
 from tests.support.docs import (
+    agents,
     command_line,
     errors,
     handler,
@@ -38,6 +39,7 @@ from tests.support.docs import (
 from tests.support.paths import ROOT
 
 DIRECTORY: Final = ROOT / "docs" / "reference"
+PAGES: Final = (*sorted(DIRECTORY.glob("*.md")), ROOT / "docs" / "how-to" / "agents.md")
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "handler keys": partial(handler.keys, Handler, KEYS),
     "approval": partial(handler.keys, ApprovalGuards),
@@ -56,6 +58,9 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "repair": partial(handler.keys, Repairs),
     "run parameters": partial(parameters.parameters, params.SCHEMAS),
     "restoration parameters": lambda: parameters.parameters(params.schemas(handlers=())),
+    "agent tools": agents.tools,
+    "agent prompts": agents.prompts_and_resources,
+    "agent triage": agents.triage,
     "commands": command_line.sections,
     "errors": errors.tables,
     "metrics": metrics.metrics,
@@ -85,11 +90,11 @@ def built(text: str) -> str:
 
 def main() -> int:
     """Write the pages."""
-    for path in sorted(DIRECTORY.glob("*.md")):
+    for path in PAGES:
         text = path.read_text(encoding="utf-8")
         if (new := filled(text)) != text:
             path.write_text(new, encoding="utf-8")
-            sys.stdout.write(f"wrote docs/reference/{path.name}\n")
+            sys.stdout.write(f"wrote {path.relative_to(ROOT)}\n")
     return 0
 
 

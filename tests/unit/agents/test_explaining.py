@@ -32,9 +32,9 @@ def test_a_reason_is_explained_by_its_number_or_its_name(world: World) -> None:
 
 def test_a_diagnosis_names_what_refuses_and_keeps_nothing(world: World) -> None:
     opened = door(world)
-    cause = call(opened, "list_causes", handler="demo")["rows"][0]
+    given = examples(opened)["diagnose"]
     known = world.ledger.engine.connect().exec_driver_sql("SELECT count(*) FROM diagnoses").scalar()
-    (found,) = call(opened, "diagnose", handler="demo", cause_id=cause["cause_id"])["rows"]
+    (found,) = call(opened, "diagnose", **given)["rows"]
 
     assert found["outlook"] == "a put would be refused now"
     assert "PUT(DISABLED)" in str(found["untrusted"]["findings"])

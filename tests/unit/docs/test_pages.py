@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docs.pages import DIRECTORY, PARTS, filled
+from tests.support.docs import pages
+from tests.support.docs.pages import PARTS, filled
 
-PAGES = {path: path.read_text(encoding="utf-8") for path in sorted(DIRECTORY.glob("*.md"))}
+PAGES = {path: path.read_text(encoding="utf-8") for path in pages.PAGES}
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from mqdlq.ledger.tables import AuditEvent, Run
 from mqdlq.model import AuditKind
 from mqdlq.stages.approve import PlanReview, record_answer, review_plan
 from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.proposals import mark_of
 from mqdlq.stages.run_options import RunOptions
 from tests.support.world import World
 
@@ -217,3 +218,27 @@ def test_a_handler_may_require_a_reason_for_runs_that_a_person_starts(world: Wor
     assert world.begin("r2", handler, RunOptions(why="ticket 4711")).why == "ticket 4711"
     assert world.begin("r3", handler, RunOptions(dry_run=True)).why == ""
     assert world.begin("r4", handler, RunOptions(run_type="scheduled")).why == ""
+
+
+def test_the_person_whose_agent_proposed_the_messages_does_not_approve(world: World) -> None:
+    run = begin(world, condition="dest_q_name=PAYMENTS")
+    mark = mark_of(run.message_keys, run.condition, run.as_of)
+    world.ledger.audit.record(
+        AuditEvent(
+            at=world.clock(),
+            what=AuditKind.PLAN_PROPOSED,
+            who="Bob through agent helper",
+            handler=run.handler,
+            details=f"plan 0 {mark} with {{}}",
+        )
+    )
+    plan_id = world.evaluate(run)
+    review(world, run, plan_id)
+
+    assert review(world, run, plan_id, answer=answer(world, "bob")).questions
+    (refused,) = refusals(world)
+    assert refused.details == (
+        "Bob through agent helper proposed the plan; another person must approve it"
+    )
+    review(world, run, plan_id, answer=answer(world, "carol"))
+    assert last_decision(world, run) == ("approved", "carol", "")
