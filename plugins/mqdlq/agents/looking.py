@@ -212,7 +212,7 @@ def show_cause(asked: ShowCause, by: Caller) -> Cause:
 class FindMessages(Listing):
     """The messages that are asked for."""
 
-    handler: AnyHandler = ""
+    handler: Handler
     where: Condition = ""
 
 
@@ -241,8 +241,8 @@ class Messages(Rows):
 
 
 def find_messages(asked: FindMessages, by: Caller) -> Messages:
-    chosen, sources = filter_of(asked.where), by.sources("")
-    search = Search(chosen, by.among(asked.handler), sources.ledger, sources.lake_root)
+    chosen, sources = filter_of(asked.where), by.of(asked.handler)
+    search = Search(chosen, [asked.handler], sources.ledger, sources.lake_root)
     found = search.messages(asked.cursor + asked.limit + 1)
     return part(Messages, found, asked, lambda one: _message(one, by))
 

@@ -33,6 +33,7 @@ INSTRUCTIONS: Final = (
 MOST_BYTES: Final = 200_000
 """The largest answer, as JSON."""
 _LONGEST_ERROR: Final = 1_000
+_LONGEST_NAME: Final = 100
 T = TypeVar("T")
 
 
@@ -141,7 +142,11 @@ class Door:
         try:
             return self._answered(name, given, agent)
         except RefusedError as error:
-            self._record(agent, {"what": AuditKind.AGENT_REFUSED, "details": _refusal(name, error)})
+            # Whoever may read the handler that was asked for sees that it was.
+            handler = harmless(given.get("handler", ""))[:_LONGEST_NAME]
+            details = f"{harmless(name)[:60]}: {error.error_id}"
+            refused = {"what": AuditKind.AGENT_REFUSED, "handler": handler, "details": details}
+            self._record(agent, refused)
             return _fault(str(error))
         except ValidationError as error:
             faults = [
@@ -184,10 +189,6 @@ def agent_of(ctx: Any) -> str:
     """Return the name that an agent's program gives itself, which nobody has checked."""
     params = ctx.session.client_params
     return harmless(params.client_info.name)[:60] if params is not None else "without a name"
-
-
-def _refusal(name: str, error: RefusedError) -> str:
-    return f"{harmless(name)[:60]}: {error.error_id}"
 
 
 def _fault(text: str) -> types.CallToolResult:

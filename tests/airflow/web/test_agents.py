@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
+from unittest.mock import patch
 
 import anyio
 import httpx2
@@ -19,9 +21,11 @@ from mqdlq.agents.catalogue import BY_NAME, TOOLS, Tool
 from mqdlq.agents.serving import Rates
 from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind
-from mqdlq.web import agents
+from mqdlq.web import agents, requests
+from mqdlq.web.app import application as page
 from tests.support.agents import door, examples, unchanged
 from tests.support.web.airflow_app import BASE_URL, ROLES, AirflowApp
+from tests.support.web.demo_world import make_demo_world
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -32,16 +36,30 @@ CALL: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 HEADERS: Final = {"Accept": "application/json, text/event-stream"}
 
 
+@pytest.fixture(scope="module", name="hosted")
+def _hosted(airflow: AirflowApp, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Yield a demo world with its own audit, which the tools read in place of the common one."""
+    del airflow
+    with patch.dict(os.environ):
+        made = make_demo_world(tmp_path_factory.mktemp("agents"))
+        overrides = page().dependency_overrides
+        overrides[requests.ledger] = lambda: made.ledger
+        overrides[requests.lake_root] = lambda: made.lake_root
+        with made.ledger:
+            yield made
+        del overrides[requests.ledger], overrides[requests.lake_root]
+
+
 @pytest.fixture(autouse=True)
-def _switched_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    rates = Rates(world.clock, most=100_000)
+def _switched_on(hosted: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = Rates(hosted.clock, most=100_000)
     monkeypatch.setattr(agents, "_rates", lambda: rates)
     monkeypatch.setenv(agents.SWITCH, "on")
 
 
 @pytest.fixture(scope="module", name="wanted")
-def _wanted(world: World) -> dict[str, dict[str, Any]]:
-    return examples(door(world))
+def _wanted(hosted: World) -> dict[str, dict[str, Any]]:
+    return examples(door(hosted))
 
 
 def use(airflow: AirflowApp, token: str, do: Callable[[Client], Awaitable[Any]]) -> Any:
@@ -66,24 +84,24 @@ def post(airflow: AirflowApp, tool: str, given: dict[str, Any], **headers: str) 
 
 
 def test_every_example_is_answered_over_http_and_changes_nothing(
-    airflow: AirflowApp, world: World, wanted: dict[str, Any]
+    airflow: AirflowApp, hosted: World, wanted: dict[str, Any]
 ) -> None:
     async def run(client: Client) -> dict[str, Any]:
         assert [one.name for one in (await client.list_tools()).tools] == [*BY_NAME]
         return {name: await client.call_tool(name, given) for name, given in wanted.items()}
 
-    with unchanged(world):
+    with unchanged(hosted):
         answers = use(airflow, airflow.token("op"), run)
 
     assert {name: one.content for name, one in answers.items() if one.is_error} == {}
-    events = world.ledger.audit_trail.page(AuditFilter(what=AuditKind.PLAN_PROPOSED))
+    events = hosted.ledger.audit_trail.page(AuditFilter(what=AuditKind.PLAN_PROPOSED))
     assert "otto through agent tester" in {one.who for one in events}
 
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_every_tool_reaches_what_the_role_may_read_and_no_more(
-    airflow: AirflowApp, world: World, tool: Tool, role: str, wanted: dict[str, Any]
+    airflow: AirflowApp, hosted: World, tool: Tool, role: str, wanted: dict[str, Any]
 ) -> None:
     given = wanted[tool.name]
     hidden = given | {"handler": "secret"} if given.get("handler") else None
@@ -92,7 +110,7 @@ def test_every_tool_reaches_what_the_role_may_read_and_no_more(
         own = await client.call_tool(tool.name, given)
         return own, hidden and await client.call_tool(tool.name, hidden)
 
-    with unchanged(world):
+    with unchanged(hosted):
         own, other = use(airflow, airflow.token(role), run)
 
     may = not tool.needs_acting or role in ACTING
@@ -177,9 +195,9 @@ def test_only_messages_are_taken_and_no_stream_is_held_open(airflow: AirflowApp)
 
 
 def test_the_calls_of_each_token_are_limited(
-    airflow: AirflowApp, world: World, monkeypatch: pytest.MonkeyPatch
+    airflow: AirflowApp, hosted: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rates = Rates(world.clock, most=2)
+    rates = Rates(hosted.clock, most=2)
     monkeypatch.setattr(agents, "_rates", lambda: rates)
 
     async def run(client: Client) -> list[bool]:

@@ -135,7 +135,7 @@ def test_searches_and_refusals_are_in_the_audit_with_person_and_agent(world: Wor
     assert {one.who for one in found} <= {"alice through agent tester", "root through agent tester"}
     details = [(one.what, one.handler, one.details) for one in found]
     assert (AuditKind.AGENT_SEARCHED, "demo", "reason=2053") in details
-    assert (AuditKind.AGENT_REFUSED, "", "show_rules: MQDLQ-997") in details
+    assert (AuditKind.AGENT_REFUSED, "secret", "show_rules: MQDLQ-997") in details
     assert (AuditKind.AGENT_REFUSED, "", "discard: MQDLQ-948") in details
 
 
@@ -145,7 +145,7 @@ def test_a_search_that_cannot_be_recorded_is_not_answered(world: World) -> None:
 
     opened = replace(door(world), record=fail)
 
-    assert call(opened, "find_messages") == "the ledger is locked [MQDLQ-216]"
+    assert call(opened, "find_messages", handler="demo") == "the ledger is locked [MQDLQ-216]"
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,14 @@ def test_an_argument_that_is_not_valid_is_named(
 
 
 def test_a_list_is_read_part_by_part(world: World) -> None:
-    opened, whole = door(world), call(door(world), "find_messages", limit=50)["rows"]
+    opened, whole = (
+        door(world),
+        call(door(world), "find_messages", handler="demo", limit=50)["rows"],
+    )
     read: list[Any] = []
     some: dict[str, Any] = {"next_cursor": 0}
     while some["next_cursor"] is not None:
-        some = call(opened, "find_messages", limit=7, cursor=some["next_cursor"])
+        some = call(opened, "find_messages", handler="demo", limit=7, cursor=some["next_cursor"])
         assert len(some["rows"]) <= 7
         read += some["rows"]
 
