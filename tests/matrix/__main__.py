@@ -122,8 +122,8 @@ class Environment:
         excluded = self.directory / "excluded.txt"
         excluded.write_text("pyspark-client\n", encoding="utf-8")
         self.run("install", UV, "venv", "--quiet", "--seed", "--python", cell.python, self.venv)
-        add = (UV, "pip", "install", "--quiet", "--python", self.python)
-        add = (*add, "--constraints", allowed, "--excludes", excluded)
+        limits = ("--constraints", allowed, "--excludes", excluded)
+        add = (UV, "pip", "install", "--quiet", "--python", self.python, *limits)
         ours, embedded = (wheel.as_uri() for wheel in wheels)
         extras = EXTRAS if ahead else f"{EXTRAS},s3"
         product = (f"mqdlq[{extras}] @ {ours}", f"embedded-mq @ {embedded}")
