@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from mqdlq.errors import MqDlqError
 from mqdlq.mqi.connection_settings import ConnectionSettings
@@ -71,6 +71,12 @@ def harmless(text: object) -> str:
     return shown
 
 
+def iso(at: Any) -> Any:
+    """Return a time as text, "" for none; a text stays as it is."""
+    return at.isoformat(timespec="seconds") if isinstance(at, datetime) else at or ""
+
+
+Moment = Annotated[str, BeforeValidator(iso)]
 Stranger = Annotated[str, AfterValidator(harmless)]
 Untrusted = Annotated[
     dict[str, Stranger | list[Stranger]],
@@ -96,6 +102,12 @@ class Answer(BaseModel):
     """The answer of a tool, or a row of it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def of(cls, record: Any, **given: Any) -> Self:
+        """Return an answer with these values, and all others by their names from a record."""
+        others = cls.model_fields.keys() - given.keys()
+        return cls(**{name: getattr(record, name) for name in others}, **given)
 
 
 class Rows(Answer):
@@ -177,10 +189,6 @@ class Caller:
         if handler:
             self.of(handler)
         return [handler] if handler else sorted(self.handlers)
-
-
-def iso(at: datetime | None) -> str:
-    return at.isoformat(timespec="seconds") if at is not None else ""
 
 
 def in_counts(counted: Mapping[Any, int]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from mqdlq.agents.answers import (
     CauseId,
     Handler,
     Listing,
+    Moment,
     Name,
     RefusedError,
     Rows,
@@ -86,13 +87,7 @@ def _explained(table: RulesTable, cls: MessageClass, values: Any) -> list[Explai
     if not table.acts_on(cls):
         return []
     return [
-        ExplainedRule(
-            line=one["line"],
-            text=harmless(one["text"]),
-            matches=one["matches"],
-            is_tried=one["is_tried"],
-            untrusted=untrusted(why=one["why"]),
-        )
+        ExplainedRule(untrusted=untrusted(why=one.pop("why")), **one)
         for one in explained_rules(explain(table, values))[:MOST_ROWS]
     ]
 
@@ -173,7 +168,7 @@ class Obstacle(Answer):
     cause_id: str
     messages: int
     outlook: str
-    asked_at: str
+    asked_at: Moment
     inquiries: int
     untrusted: Untrusted
 

@@ -16,6 +16,7 @@ from mqdlq.agents.answers import (
     Handler,
     Listing,
     MessageKey,
+    Moment,
     RefusedError,
     Rows,
     RunId,
@@ -24,7 +25,6 @@ from mqdlq.agents.answers import (
     cut,
     harmless,
     in_counts,
-    iso,
     part,
     untrusted,
 )
@@ -33,7 +33,7 @@ from mqdlq.handlers import load_handler
 from mqdlq.lake.filters import MessageFilter, parse_where
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger.reading.audit import AuditFilter
-from mqdlq.ledger.reading.message_facts import KnownSnapshot
+from mqdlq.ledger.reading.message_facts import UNKNOWN_MESSAGE, KnownSnapshot
 from mqdlq.ledger.reading.runs import RunFacts, RunFilter
 from mqdlq.ledger.tables import AuditEvent
 from mqdlq.reading.find import FoundMessage, Search, find_row, found_message
@@ -65,23 +65,14 @@ class Queues(Rows):
 def list_handlers(asked: Listing, by: Caller) -> Queues:
     def queues() -> Iterator[Queue]:
         for name in sorted(by.handlers):
-            ledger, may = by.of(name).ledger, by.may_act(name)
-            for where in ledger.handled_queues.of_handler(name) or [("", "")]:
-                run = ledger.handled_queues.newest_run(name, *where) if where[1] else None
+            known, may = by.of(name).ledger.handled_queues, by.may_act(name)
+            for where in known.of_handler(name) or [("", "")]:
+                run = known.newest_run(name, *where) if where[1] else None
                 newest = run.run_id if run else ""
-                yield _queue(name, where, newest, may=may)
+                names = dict(zip(("queue_manager", "queue"), where, strict=True))
+                yield Queue(handler=name, newest_run=newest, may_propose=may, **names)
 
     return part(Queues, queues(), asked, lambda one: one)
-
-
-def _queue(handler: str, where: tuple[str, str], newest: str, *, may: bool) -> Queue:
-    return Queue(
-        handler=handler,
-        queue_manager=where[0],
-        queue=where[1],
-        newest_run=newest,
-        may_propose=may,
-    )
 
 
 class ListCauses(Listing):
@@ -100,8 +91,8 @@ class CauseRow(Answer):
     need_attention: int
     expire_within_a_day: int
     is_arriving: bool
-    first_at: str
-    last_at: str
+    first_at: Moment
+    last_at: Moment
     handlers: list[str]
     queue_managers: list[str]
     address: str
@@ -129,25 +120,18 @@ def _inbox(handler: str, by: Caller) -> list[InboxRow]:
 
 def _cause(row: InboxRow, by: Caller) -> CauseRow:
     numbers, cause = row.numbers, row.cause
-    return CauseRow(
-        cause_id=cause.cause_id,
+    where = place(cause.dest_q_name, cause.dest_q_mgr_name) if cause.dest_q_name else ""
+    return CauseRow.of(
+        numbers,
         reason=reason_text(cause.reason),
         state=row.standing.words,
-        messages=numbers.messages,
         need_attention=numbers.attention,
         expire_within_a_day=numbers.expiring,
         is_arriving=row.is_arriving,
-        first_at=iso(numbers.first_at),
-        last_at=iso(numbers.last_at),
         handlers=row.handlers,
         queue_managers=row.queue_managers,
         address=by.paths.known_cause(cause.cause_id),
-        untrusted=untrusted(
-            destination=place(cause.dest_q_name, cause.dest_q_mgr_name)
-            if cause.dest_q_name
-            else "",
-            applications=list(row.applications),
-        ),
+        untrusted=untrusted(destination=where, applications=list(row.applications)),
     )
 
 
@@ -170,7 +154,7 @@ class CausePlace(Answer):
 class Said(Answer):
     """What a person said of a cause, and when."""
 
-    at: str
+    at: Moment
     kind: str
     untrusted: Untrusted
 
@@ -203,7 +187,7 @@ def show_cause(asked: ShowCause, by: Caller) -> Cause:
         for one in row.places
     ]
     said = [
-        Said(at=iso(one.at), kind=one.kind.words, untrusted=untrusted(who=one.who, text=one.value))
+        Said.of(one, kind=one.kind.words, untrusted=untrusted(who=one.who, text=one.value))
         for one in changes[-MOST_ROWS:]
     ]
     return Cause(cause=_cause(row, by), places=places[:MOST_ROWS], said=said)
@@ -225,8 +209,8 @@ class MessageRow(Answer):
     queue: str
     reason: str
     cause_id: str
-    since: str
-    expires_at: str
+    since: Moment
+    expires_at: Moment
     bytes: int
     outcome: str
     has_left_the_queue: bool
@@ -256,21 +240,16 @@ def filter_of(where: str) -> MessageFilter:
 
 
 def _message(one: FoundMessage, by: Caller) -> MessageRow:
-    return MessageRow(
-        handler=one.handler,
-        message_key=one.message_key,
-        queue_manager=one.queue_manager,
-        queue=one.queue,
+    where = place(one.dest_q_name, one.dest_q_mgr_name) if one.dest_q_name else ""
+    return MessageRow.of(
+        one,
         reason=one.why_dead,
-        cause_id=one.cause_id,
-        since=iso(one.since),
-        expires_at=iso(one.expires_at),
         bytes=one.total_length,
         outcome=one.outcome.words if one.outcome else "",
         has_left_the_queue=one.has_departed,
         address=by.paths.message(one.handler, one.message_key),
         untrusted=untrusted(
-            destination=place(one.dest_q_name, one.dest_q_mgr_name) if one.dest_q_name else "",
+            destination=where,
             application=one.put_appl_name,
             user=one.user_identifier,
             format=one.format,
@@ -288,7 +267,7 @@ class OneMessage(Argument):
 class Event(Answer):
     """Something that happened to a message."""
 
-    at: str
+    at: Moment
     kind: str
     run_id: str
     untrusted: Untrusted
@@ -322,8 +301,8 @@ def show_message(asked: OneMessage, by: Caller) -> MessageStory:
     snapshot, row = row_of(asked, sources)
     ledger, key = sources.ledger, row["message_key"]
     where = (snapshot.queue_manager, snapshot.queue)
-    state = ledger.message_facts.states(*where, [key]).get(key)
-    shown = found_message(snapshot, row, state) if state else None
+    state = ledger.message_facts.states(*where, [key]).get(key, UNKNOWN_MESSAGE)
+    shown = found_message(snapshot, row, state)
     history = ledger.message_facts.history(sources.handler, *where, key)
     looks = AuditFilter(message_key=key.hex(), handlers=[sources.handler])
     events = timeline(row, history, ledger.audit_trail.page(looks, limit=MOST_ROWS))
@@ -333,18 +312,11 @@ def show_message(asked: OneMessage, by: Caller) -> MessageStory:
         for field, value, _ in fields
         if value
     }
-    if shown is None:
-        raise RefusedError("MQDLQ-941", "The ledger does not know the message; search for it again")
     return MessageStory(
         message=_message(shown, by),
         headers=untrusted(**dict(islice(headers.items(), 2 * MOST_ROWS))),
         events=[
-            Event(
-                at=iso(one.at),
-                kind=one.kind,
-                run_id=one.run_id,
-                untrusted=untrusted(text=one.text, who=one.who),
-            )
+            Event.of(one, untrusted=untrusted(text=one.text, who=one.who))
             for one in events[-MOST_ROWS:]
         ],
     )
@@ -361,8 +333,8 @@ class RunRow(Answer):
 
     run_id: str
     kind: str
-    started_at: str
-    ended_at: str
+    started_at: Moment
+    ended_at: Moment
     verdict: str
     dry_run: bool
     queue_manager: str
@@ -386,15 +358,8 @@ def list_runs(asked: ListRuns, by: Caller) -> Runs:
 
 
 def _run_row(one: RunFacts, handler: str, by: Caller) -> RunRow:
-    return RunRow(
-        run_id=one.run_id,
-        kind=one.kind,
-        started_at=iso(one.started_at),
-        ended_at=iso(one.ended_at),
-        verdict=one.verdict,
-        dry_run=one.dry_run,
-        queue_manager=one.queue_manager,
-        queue=one.queue,
+    return RunRow.of(
+        one,
         messages=one.messages or 0,
         waits_for_approval=one.asked_at is not None,
         address=by.paths.run(handler, one.run_id),
@@ -417,8 +382,8 @@ class RunAccount(Answer):
     queue_manager: str
     queue: str
     dry_run: bool
-    started_at: str
-    ended_at: str
+    started_at: Moment
+    ended_at: Moment
     plan_hash: str
     messages: int
     outcomes: dict[str, int]
@@ -448,15 +413,10 @@ def show_run(asked: OneRun, by: Caller) -> RunAccount:
     report = report_of(asked.run_id, by)
     run, account, plan = report.run, report.account, report.sources.plan
     assert run is not None  # `report_of` has found it  # noqa: S101
-    return RunAccount(
-        run_id=run.run_id,
-        handler=run.handler,
+    return RunAccount.of(
+        run,
         verdict=report.verdict,
-        queue_manager=run.queue_manager,
-        queue=run.queue,
-        dry_run=run.dry_run,
-        started_at=iso(run.started_at),
-        ended_at=iso(report.ended_at),
+        ended_at=report.ended_at,
         plan_hash=plan.plan_hash if plan else "",
         messages=account.messages if account else 0,
         outcomes=in_counts(account.outcomes) if account else {},
@@ -518,20 +478,16 @@ def show_report(asked: OneRun, by: Caller) -> RunReport:
     return RunReport(
         account=show_run(asked, by),
         rules=[
-            ReportedRule(
-                line=one.line,
+            ReportedRule.of(
+                one,
                 action=one.action or "",
-                outcome=one.outcome,
-                messages=one.messages,
-                untrusted=untrusted(target=place(one.target_q, one.target_q_mgr))
-                if one.target_q
-                else {},
+                untrusted=untrusted(target=one.target_q and place(one.target_q, one.target_q_mgr)),
             )
             for one in report.rules[:MOST_ROWS]
         ],
         causes=[
-            ReportedCause(
-                cause_id=one.cause.cause_id,
+            ReportedCause.of(
+                one.cause,
                 reason=reason_text(one.cause.reason),
                 messages=one.messages,
                 untrusted=untrusted(destination=one.cause.dest_q_name),
@@ -539,12 +495,11 @@ def show_report(asked: OneRun, by: Caller) -> RunReport:
             for one in report.causes[:MOST_ROWS]
         ],
         troubles=[
-            Trouble(
+            Trouble.of(
+                one.first,
                 messages=one.messages,
                 outcome=str(one.first.outcome or ""),
                 reason=one.first.reason_text,
-                cause_id=one.first.cause_id,
-                message_key=one.first.message_key,
                 untrusted=untrusted(why=one.first.why, destination=one.first.dest_q_name),
             )
             for one in report.attention_groups[:MOST_ROWS]
@@ -591,15 +546,7 @@ def show_rules(asked: OneHandler, by: Caller) -> Rules:
 
 
 def findings_of(found: Any) -> list[Finding]:
-    return [
-        Finding(
-            line=one.line,
-            severity=one.severity,
-            code=one.code,
-            untrusted=untrusted(message=one.message),
-        )
-        for one in found[:MOST_ROWS]
-    ]
+    return [Finding.of(one, untrusted=untrusted(message=one.message)) for one in found[:MOST_ROWS]]
 
 
 class ListAudit(Listing):
@@ -611,7 +558,7 @@ class ListAudit(Listing):
 class AuditRow(Answer):
     """An event of the audit: who did what, when."""
 
-    at: str
+    at: Moment
     what: str
     handler: str
     run_id: str
@@ -634,12 +581,5 @@ def list_audit(asked: ListAudit, by: Caller) -> Events:
 
 
 def _event(one: AuditEvent) -> AuditRow:
-    return AuditRow(
-        at=iso(one.at),
-        what=one.what.words,
-        handler=one.handler,
-        run_id=one.run_id,
-        message_key=one.message_key,
-        messages=one.messages,
-        untrusted=untrusted(who=one.who, why=one.why, details=one.details),
-    )
+    said = untrusted(who=one.who, why=one.why, details=one.details)
+    return AuditRow.of(one, what=one.what.words, untrusted=said)

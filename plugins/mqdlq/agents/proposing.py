@@ -14,12 +14,12 @@ from mqdlq.agents.answers import (
     Condition,
     Handler,
     MessageKey,
+    Moment,
     Name,
     RefusedError,
     RunId,
     Untrusted,
     harmless,
-    iso,
     untrusted,
 )
 from mqdlq.agents.explaining import Compared, compared, newest, past, table_of
@@ -115,14 +115,13 @@ def _plan(preview: Preview, by: Caller) -> Plan:
     given = preview.selection.parameters() | preview.asked.parameters()
     shown = given | {"proposed": preview.digest}
     verb = preview.asked.verb
-    return Plan(
+    return Plan.of(
+        preview,
         plan_hash=preview.digest,
-        handler=preview.handler,
         queue=preview.where,
         action=verb.words,
         effect=verb.effect,
         undo=verb.undo,
-        messages=preview.messages,
         bytes=preview.size,
         expire_within_a_day=preview.soon_expired,
         by_cause=_parts(preview.counts("cause"), "cause"),
@@ -170,7 +169,7 @@ class OnePlan(Argument):
 class Proposal(Answer):
     """Whose agent proposed a plan, when and why."""
 
-    at: str
+    at: Moment
     untrusted: Untrusted
 
 
@@ -196,9 +195,7 @@ def show_plan(asked: OnePlan, by: Caller) -> ProposedPlan:
         )
     given = found[0].details.partition(WITH)[2]
     now = _plan(preview_of(ProposeAction.model_validate_json(given), by), by)
-    proposals = [
-        Proposal(at=iso(one.at), untrusted=untrusted(who=one.who, why=one.why)) for one in found
-    ]
+    proposals = [Proposal.of(one, untrusted=untrusted(who=one.who, why=one.why)) for one in found]
     is_same = now.plan_hash == asked.plan_hash.strip()
     return ProposedPlan(proposals=proposals[:MOST_ROWS], is_still_that_plan=is_same, now=now)
 
