@@ -63,7 +63,7 @@ class Engine:
         socket = f"unix://{PLACE}/socket"
         self.environment = {
             **{name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ},
-            "PATH": f"{PROJECT}/.tools/bin:{os.environ['PATH']}:/usr/sbin:/sbin:/usr/lib/podman",
+            "PATH": f"{_compose()}:{os.environ['PATH']}:/usr/sbin:/sbin:/usr/lib/podman",
             "CONTAINERS_CONF": f"{PLACE}/containers.conf",
             "CONTAINERS_STORAGE_CONF": f"{PLACE}/storage.conf",
             "CONTAINERS_REGISTRIES_CONF": f"{PLACE}/registries.conf",
@@ -188,6 +188,12 @@ class Engine:
         return asked.returncode == 0
 
 
+def _compose() -> Path | None:
+    """Return the directory of Docker Compose: the program in .tools/bin hides its exit code."""
+    programs = PROJECT.glob(".tools/lib/python3*/site-packages/compose/docker-compose")
+    return next((program.parent for program in programs), None)
+
+
 def why_not(environment: Mapping[str, str] = os.environ) -> str:
     """Return why no container can run here, or nothing."""
     if os.geteuid() != 0:
@@ -195,6 +201,6 @@ def why_not(environment: Mapping[str, str] = os.environ) -> str:
     path = f"{environment['PATH']}:/usr/sbin:/sbin:/usr/lib/podman"
     if missing := [name for name in PROGRAMS if not shutil.which(name, path=path)]:
         return f"{', '.join(missing)} is not installed: {INSTALL}"
-    if not (PROJECT / ".tools/bin/docker-compose").exists():
+    if not _compose():
         return "Docker Compose is not installed: make .tools/.set-up"
     return ""

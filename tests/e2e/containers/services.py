@@ -157,6 +157,14 @@ class Containers:
         self.engine.podman("wait", f"{NAME}-{service}-1")
         self.engine.podman("start", f"{NAME}-{service}-1")
 
+    @contextmanager
+    def paused(self, service: str) -> Iterator[None]:
+        self.engine.podman("pause", f"{NAME}-{service}-1")
+        try:
+            yield
+        finally:
+            self.engine.podman("unpause", f"{NAME}-{service}-1")
+
     def inside(self, service: str, *command: str) -> str:
         return self.engine.podman("exec", f"{NAME}-{service}-1", *command)
 

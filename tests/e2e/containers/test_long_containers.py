@@ -2,8 +2,8 @@
 
 The image is built from the Dockerfile and started as by `make compose-up`, with podman as
 the engine. The demo runs by its schedule, by hand and as a backfill; then each container is killed
-while a run is under way. Every run must end, the next one must complete the work, each message must
-be in one place, and the ledger's account must add up.
+and each is paused while a run is under way. Every run must end, the next one must complete the
+work, each message must be in one place, and the ledger's account must add up. A backup is restored.
 """
 
 from __future__ import annotations
@@ -179,6 +179,54 @@ def test_a_run_survives_the_death_of_each_container(
     tell(f"{fills} runs, the last ended as {airflow.wait_for_run('demo', run_id, RUN_LIMIT_S)}")
     wait_until_healthy(containers)
     complete(airflow, containers, tell)
+
+
+def test_a_run_survives_a_pause_of_each_container(
+    containers: Containers, airflow: AirflowInContainers, tell: Callable[[str], None]
+) -> None:
+    containers.fill()
+    run_id = airflow.trigger("demo")
+    for service in SERVICES:
+        if airflow.has_ended(run_id):
+            containers.fill()
+            run_id = airflow.trigger("demo")
+        with containers.paused(service):
+            time.sleep(60)
+        tell(f"paused for a minute: {service}")
+    tell(f"the last run ended as {airflow.wait_for_run('demo', run_id, RUN_LIMIT_S)}")
+    wait_until_healthy(containers)
+    complete(airflow, containers, tell)
+
+
+def test_a_backup_is_restored_into_new_volumes(
+    containers: Containers, airflow: AirflowInContainers, directory: Path
+) -> None:
+    airflow.pause("demo", paused=True)
+    before, files = rows(airflow), lake_of(containers)
+    copy = directory / "backup"
+    containers.script("deploy/compose-backup.sh", "backup", str(copy))
+    containers.compose("down", "--volumes")
+
+    containers.script("deploy/compose-backup.sh", "restore", str(copy))
+    containers.script("deploy/compose.sh", "up")
+
+    assert (rows(airflow), lake_of(containers)) == (before, files)
+    assert files
+
+
+def rows(airflow: AirflowInContainers) -> dict[str, int]:
+    """Return the numbers of rows of the ledger's accounts."""
+    with airflow.ledger() as ledger, ledger.engine.connect() as connection:
+        return {
+            table: int(connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() or 0)  # noqa: S608
+            for table in ("snapshots", "outcomes", "attempts", "sightings")
+        }
+
+
+def lake_of(containers: Containers) -> list[str]:
+    """Return the lake's files, each with its checksum."""
+    command = "cd /var/lib/mqdlq/lake && find . -type f -exec sha256sum {} +"
+    return sorted(containers.inside("airflow-scheduler", "bash", "-c", command).splitlines())
 
 
 def complete(
