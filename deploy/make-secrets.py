@@ -46,7 +46,8 @@ def make(directory: Path) -> list[str]:
     for role, url in (("airflow", "airflow_database_url"), ("mqdlq", "ledger_url")):
         of_the_role = "airflow_database_password" if role == "airflow" else "ledger_password"
         password = secret(of_the_role, _random)
-        secret(url, lambda: f"postgresql+psycopg://{role}:{password}@postgres:5432/{role}")  # noqa: B023
+        address = f"postgresql+psycopg://{role}:{password}@postgres:5432/{role}?{_NOTICE_A_CUT}"
+        secret(url, lambda: address)  # noqa: B023
     app = secret("mq_app_password", _random)
     secret("connections-mq.json", lambda: _connections(_real(app)))
     secret("connections-embedded.json", lambda: _connections(_EMBEDDED))
@@ -56,6 +57,10 @@ def make(directory: Path) -> list[str]:
 def _random() -> str:
     return secrets.token_urlsafe(24)
 
+
+# A connection whose other end is gone without a word, as after a cut of the network, ends within
+# half a minute. Linux would wait two hours for an answer, and a quarter of one to send.
+_NOTICE_A_CUT = "keepalives_idle=10&keepalives_interval=5&keepalives_count=4&tcp_user_timeout=30000"
 
 _EMBEDDED: dict[str, object] = {
     "conn_type": "ibmmq",

@@ -1,8 +1,7 @@
 """The services of docker-compose.yaml in containers, and Airflow in them by REST.
 
 They start by `deploy/compose.sh up` in a copy of the project: its image is built, its .env and
-secrets are made there. Only ports, names
-of volumes and the schedule of the demo are others.
+secrets are made there. Only ports, names of volumes and the schedule of the demo are others.
 """
 
 from __future__ import annotations
@@ -164,6 +163,16 @@ class Containers:
             yield
         finally:
             self.engine.podman("unpause", f"{NAME}-{service}-1")
+
+    @contextmanager
+    def cut_off(self, service: str) -> Iterator[None]:
+        """Take a container from the network, and back under another address."""
+        network, container = f"{NAME}_inside", f"{NAME}-{service}-1"
+        self.engine.podman("network", "disconnect", network, container)
+        try:
+            yield
+        finally:
+            self.engine.podman("network", "connect", f"--alias={service}", network, container)
 
     def inside(self, service: str, *command: str) -> str:
         return self.engine.podman("exec", f"{NAME}-{service}-1", *command)

@@ -1,9 +1,10 @@
 """docker-compose.yaml in containers (`make compose-here`): the demo, and the death of each service.
 
-The image is built from the Dockerfile and started as by `make compose-up`, with podman as
-the engine. The demo runs by its schedule, by hand and as a backfill; then each container is killed
-and each is paused while a run is under way. Every run must end, the next one must complete the
-work, each message must be in one place, and the ledger's account must add up. A backup is restored.
+The image is built from the Dockerfile and started as by `make compose-up`, with podman as the
+engine. The demo runs by its schedule, by hand and as a backfill. Then, while a run is under way,
+each container is killed, each is paused, and some are cut off from the network. Every run must end,
+the next one must complete the work, each message must be in one place, and the ledger's account
+must add up. A backup is restored.
 """
 
 from __future__ import annotations
@@ -194,6 +195,21 @@ def test_a_run_survives_a_pause_of_each_container(
             time.sleep(60)
         tell(f"paused for a minute: {service}")
     tell(f"the last run ended as {airflow.wait_for_run('demo', run_id, RUN_LIMIT_S)}")
+    wait_until_healthy(containers)
+    complete(airflow, containers, tell)
+
+
+@pytest.mark.parametrize("service", ["postgres", "spark-worker-1", "airflow-api-server"])
+def test_a_run_survives_a_network_that_is_cut_and_healed(
+    containers: Containers, airflow: AirflowInContainers, tell: Callable[[str], None], service: str
+) -> None:
+    containers.fill()
+    run_id = airflow.trigger("demo")
+    assert airflow.comes_to(run_id, "evaluates")
+    with containers.cut_off(service):
+        time.sleep(60)
+    tell(f"{service} without its network for a minute")
+    tell(f"the run ended as {airflow.wait_for_run('demo', run_id, RUN_LIMIT_S)}")
     wait_until_healthy(containers)
     complete(airflow, containers, tell)
 
