@@ -29,7 +29,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 from packaging.markers import Marker
 
-from deploy.supply_chain import PROJECT, installed, of_the_lock
+from deploy.supply_chain import LEFT_OUT, PROJECT, installed, of_the_lock
 
 # Where the image runs: markers in the lock select the packages for it.
 PLATFORM = {
@@ -60,8 +60,10 @@ class Pin:
 
 
 def pins(lock: str) -> Iterator[Pin]:
-    """Yield the packages of a lock that are for the image's platform."""
+    """Yield the packages of a lock that are installed on the image's platform."""
     for entry in _ENTRY.finditer(lock):
+        if entry["name"] in LEFT_OUT:
+            continue
         if entry["marker"] and not Marker(entry["marker"]).evaluate(PLATFORM):
             continue
         yield Pin(

@@ -32,6 +32,8 @@ ELSEWHERE = {
     "httpx2-jsfetch": "BSD-3-Clause",  # for browsers only
     "pywin32": "Python Software Foundation License",  # for Windows only
 }
+# A part of pyspark in a package of its own, which no environment of ours installs.
+LEFT_OUT = {"pyspark-client"}
 COPYLEFT = re.compile(r"GPL|MPL|Mozilla|EPL|Eclipse|CDDL|EUPL")
 # Conditions that such licences set for users of the product.
 REMARKS = {
@@ -101,13 +103,14 @@ def unaccepted(packages: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def of_the_lock(lock: str, installed: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the packages of a lock with all their versions, each with its licence.
+    """Return the packages of a lock that are installed, with all versions and the licence.
 
     A package with several versions has one for each of several versions of Python.
     """
     versions: dict[str, list[str]] = {}
     for name, version in re.findall(r"(?m)^([a-z0-9-]+)==(\S+)", lock):
-        versions.setdefault(name, []).append(version)
+        if name not in LEFT_OUT:
+            versions.setdefault(name, []).append(version)
     licences = ELSEWHERE | {_normal(package["Name"]): package["License"] for package in installed}
     if missing := sorted(set(versions) - set(licences)):
         sys.exit(
