@@ -24,6 +24,7 @@ PARTS: Final = ("plugins", "dags", "spark", "embedded_mq/src")
 EXCEPTIONS: Final = {
     ("rules/wildcards.py", "compiled"): "the one matcher, whose groups never backtrack",
     ("ledger/access.py", "explain"): "the keys of the constant _CONNECTING",
+    ("agents/guides.py", ""): "made of the addresses of RESOURCES",
     ("causes.py", ""): "made of constants by _ends_in",
     ("tools/dumps.py", "_split"): "`second` is the name of a field of the MQMD",
     ("headers/trace.py", ""): "joined of constants",

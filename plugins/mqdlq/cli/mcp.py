@@ -1,6 +1,7 @@
 """The command `mqdlq mcp`: tools for a person's assistant, over standard input and output."""
 
 import os
+import sys
 
 import anyio
 import click
@@ -58,5 +59,6 @@ async def _serve(ledger: Ledger) -> None:
     )
     server = door.server()
     async with stdio_server() as (read, write):
-        click.echo("mqdlq: serving tools over standard input and output", err=True)
+        if sys.stdin.isatty():
+            click.echo("mqdlq: this waits for an assistant's program on standard input", err=True)
         await server.run(read, write, server.create_initialization_options())

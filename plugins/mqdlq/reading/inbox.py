@@ -63,12 +63,12 @@ class InboxRow:
 
     @property
     def applications(self) -> Counter[str]:
-        """The applications that put most of the messages."""
+        """The applications that put most of the messages, in the order of their names."""
         found: Counter[str] = Counter()
         for one in self.places:
             if one.numbers.messages:
                 found.update(json.loads(one.numbers.applications))
-        return found
+        return Counter(dict(sorted(found.items())))
 
 
 def read_inbox(ledger: Ledger, handlers: Collection[str], now: datetime) -> list[InboxRow]:
