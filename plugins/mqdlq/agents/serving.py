@@ -157,6 +157,7 @@ class Door:
         except (MqDlqError, OSError) as error:
             return _fault(str(error) if isinstance(error, MqDlqError) else "a file is not readable")
         except Exception:
+            # Raised further, its text would go to the agent: it may have a stranger's words.
             LOG.exception("MQDLQ-994: the tool %s failed", harmless(name))
             return _fault(f"{name} has a fault; the log of the server has the details [MQDLQ-994]")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from mqdlq.agents.answers import LONGEST_TEXT, MOST_ROWS, harmless
+from mqdlq.agents.answers import LONGEST_TEXT, MOST_ROWS, Caller, harmless
 from mqdlq.agents.catalogue import BY_NAME, TOOLS, Effect, Tool
 from mqdlq.agents.serving import Rates
 from mqdlq.errors import LedgerError
@@ -212,3 +212,15 @@ def test_no_argument_takes_more_than_a_table() -> None:
         for name, schema in tool.arguments.model_json_schema()["properties"].items():
             if schema.get("type") == "string":
                 assert schema["maxLength"] <= LONGEST_TEXT, (tool.name, name)
+
+
+def test_the_text_of_a_fault_is_in_the_log_and_not_in_the_answer(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> Caller:
+        raise ValueError("words of a stranger")
+
+    said = call(replace(door(world), caller=fail), "list_handlers")
+
+    assert said == "list_handlers has a fault; the log of the server has the details [MQDLQ-994]"
+    assert "words of a stranger" in caplog.text
