@@ -115,6 +115,7 @@ COPY --from=environment /opt/mqdlq /opt/mqdlq
 COPY dags /opt/mqdlq/dags
 COPY include /opt/mqdlq/include
 COPY spark /opt/mqdlq/spark
+COPY deploy/start.sh /opt/mqdlq/deploy/
 # root owns the program, and all other users can only read it. The state is in one directory, over
 # which a volume is mounted; a new volume gets its owner and mode. IBM's client writes its error log
 # to another directory, which it does not create itself.

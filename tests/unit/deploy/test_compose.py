@@ -154,6 +154,20 @@ def test_the_directory_of_the_mq_clients_error_log_exists_in_every_service_that_
     assert re.search(rf"install --directory --owner airflow .*{found[1]}(\s|$)", dockerfile())
 
 
+def test_no_command_and_no_check_is_the_text_of_a_shell() -> None:
+    given = [
+        service.get(key, []) for service in services().values() for key in ("command", "entrypoint")
+    ]
+    checks = [
+        service["healthcheck"]["test"]
+        for service in services().values()
+        if "healthcheck" in service
+    ]
+
+    assert [words for words in given if not isinstance(words, list) or "-c" in words] == []
+    assert {check[0] for check in checks} == {"CMD"}
+
+
 # The compose file and the files it names
 
 
