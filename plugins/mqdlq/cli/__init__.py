@@ -81,6 +81,7 @@ COMMANDS: Final = {
         "Create, start, end and use embedded queue managers.", "queue_managers:qm", passes_on=True
     ),
     "mcp": Command("Serve tools that look and propose to an assistant.", "mcp:mcp"),
+    "lsp": Command("Serve editors of rules tables and handlers.", "lsp:lsp"),
     "explain-error": Command(
         "Print what an error's id means, and what to do.", "explain_error:explain_error"
     ),

@@ -3,9 +3,10 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, BinaryIO, Final, Literal
 from urllib.parse import quote
 
@@ -92,7 +93,7 @@ def check(paths: tuple[str, ...], output: Literal["text", "json", "sarif"] = "te
       mqdlq rules check include/rules/demo.yaml
       mqdlq rules check --format sarif include/rules/*.rules
     """
-    results = _checked(_files(paths))
+    results = check_files(_files(paths))
     if output == "json":
         write_json({"files": [_as_json(result) for result in results]})
     elif output == "sarif":
@@ -124,10 +125,15 @@ def _files(paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
                 raise click.BadParameter(f"'{file}': {error.strerror}") from None
 
 
-def _checked(files: Iterable[tuple[str, bytes]]) -> list[Checked]:
-    """Check every file; a table that one of the handlers names is checked as that handler's."""
+def check_files(
+    files: Iterable[tuple[str, bytes]], unsaved: Mapping[str, str] = MappingProxyType({})
+) -> list[Checked]:
+    """Check every file; a table that one of the handlers names is checked as that handler's.
+
+    `unsaved` has texts that count in place of the files of such tables, by their paths.
+    """
     given = list(files)
-    handlers = {name: found for name, data in given if (found := _of_handler(name, data))}
+    handlers = {name: found for name, data in given if (found := _of_handler(name, data, unsaved))}
     named = {result.path for found in handlers.values() for result in found}
     results: list[Checked] = []
     for name, data in given:
@@ -152,7 +158,7 @@ def _of_owners(name: str, data: bytes) -> Checked:
     return Checked(name, verdict, diagnostics)
 
 
-def _of_handler(name: str, data: bytes) -> list[Checked]:
+def _of_handler(name: str, data: bytes, unsaved: Mapping[str, str]) -> list[Checked]:
     """Return the results for a handler and for the table it names; nothing for any other file."""
     if not name.endswith(YAML):
         return []
@@ -160,7 +166,7 @@ def _of_handler(name: str, data: bytes) -> list[Checked]:
 
     if not is_handler(data):
         return []
-    found = check_handler(Path(name), data)
+    found = check_handler(Path(name), data, unsaved)
     if found.handler is None or found.table is None:
         return [Checked(name, "refused", found.diagnostics)]
     verdict = f"handler, connection {found.handler.connection}"

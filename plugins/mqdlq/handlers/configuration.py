@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -280,7 +281,7 @@ def _build_handler(document: Document, name: str, folder: Path) -> Handler | Non
         for fault in error.errors(include_url=False):
             _, at = nodes.get(str(next(iter(fault["loc"]), "")), (None, None))
             if at is not None and fault["type"] == "extra_forbidden":
-                document.unknown_key(at, fault["loc"][1:], _known_keys(fault["loc"][:-1]))
+                document.unknown_key(at, fault["loc"][1:], known_keys(fault["loc"][:-1]))
             # An unknown key may be a misspelt missing key.
             elif at is not None or is_complete:
                 document.error("invalid", document.root if at is None else at, _words(fault))
@@ -298,7 +299,8 @@ def _values(nodes: Mapping[str, Node], document: Document) -> dict[str, Any]:
     return values
 
 
-def _known_keys(path: Sequence[object]) -> list[str]:
+def known_keys(path: Sequence[object]) -> list[str]:
+    """Return the keys of a handler's file below a path of keys, ("approval",) for example."""
     models: list[type[BaseModel]] = [Handler]
     for part in path:
         inner = [
@@ -349,10 +351,13 @@ def is_handler(data: bytes) -> bool:
     return not {name for name, *_ in Document(data, Report("")).entries()} <= _OF_A_TABLE
 
 
-def check_handler(path: Path, data: bytes) -> HandlerCheck:
+def check_handler(
+    path: Path, data: bytes, unsaved: Mapping[str, str] = MappingProxyType({})
+) -> HandlerCheck:
     """Check the bytes of a handler's file, and its rules by the severities of its key `lint`.
 
-    Only the file and its rules table are read.
+    Only the file and its rules table are read. `unsaved` has texts that count in place of a
+    table's file, by its path: those in an editor.
     """
     report = Report(str(path))
     document = Document(data, report)
@@ -373,5 +378,5 @@ def check_handler(path: Path, data: bytes) -> HandlerCheck:
         named = next(value for name, _, value in document.entries() if name == "rules")
         report.error("rules-table", document.place(named), error.text)
         return HandlerCheck(None, report.diagnostics())
-    result = handler.review_table(table_path, text)
+    result = handler.review_table(table_path, unsaved.get(str(table_path), text))
     return HandlerCheck(handler, report.diagnostics(), result, str(table_path))

@@ -68,6 +68,13 @@ def _structure(keyword: Keyword, queue_kind: QueueKind) -> str:
 
 _PATTERNS: Final = {queue_kind: _patterns_on(queue_kind) for queue_kind in QueueKind}
 _EXTENSIONS: Final = {name.lower(): name for name in EXTENSIONS}
+KEYS_OF_TABLE: Final = {
+    key.upper(): name
+    for keys in (_CONTROL, _PATTERNS[QueueKind.DEAD_LETTER], _ACTIONS, _EXTENSIONS)
+    for key, name in keys.items()
+    if name in KNOWN
+}
+"""Every key of a table in YAML, in upper case, that is a keyword or an extension: its name."""
 _UNDER_EXTENSIONS: Final = dict.fromkeys(_EXTENSIONS, "under 'extensions:'")
 _UNDER_MATCH: Final = dict.fromkeys(_PATTERNS[QueueKind.DEAD_LETTER], "under 'match:'")
 _BESIDE_MATCH: Final = dict.fromkeys(_ACTIONS, "to the rule, beside 'match:'")

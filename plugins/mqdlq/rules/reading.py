@@ -556,7 +556,7 @@ def _number(keyword: Keyword, text: str) -> int:
             raise _FaultError("unknown-name", f"unknown symbolic name {shortened(text)}{hint}")
     raise _FaultError(
         "invalid-value",
-        f"{keyword.name} takes {_choices(keyword)}, found {quoted(text)}{_guess(keyword, text)}",
+        f"{keyword.name} takes {choices(keyword)}, found {quoted(text)}{_guess(keyword, text)}",
     )
 
 
@@ -575,7 +575,8 @@ def _refuse_wildcards(keyword: Keyword, text: str) -> None:
         raise _FaultError("wildcard", f"{keyword.name} takes no wildcards, found {quoted(text)}")
 
 
-def _choices(keyword: Keyword) -> str:
+def choices(keyword: Keyword) -> str:
+    """Return what a keyword takes that takes no free text, for a sentence."""
     choices = list(keyword.words)
     if keyword.least is not None:
         choices.append(f"a number from {keyword.least} to {MAX_NUMBER}")

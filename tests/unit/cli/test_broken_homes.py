@@ -37,6 +37,7 @@ Command = tuple[str, ...]
 OFFLINE = {
     ("decode",),
     ("explain-error",),
+    ("lsp",),
     ("rules", "check"),
     ("rules", "format"),
     ("rules", "convert"),
