@@ -1,5 +1,8 @@
 """Exceptions of this project, named by the fault."""
 
+from collections.abc import Sequence
+from typing import Final
+
 
 class MqDlqError(Exception):
     """Base of all errors of this project.
@@ -72,6 +75,31 @@ class PasteError(MqDlqError, ValueError):
         super().__init__("MQDLQ-906", f"{place}: {message}")
         self.line = line
         self.message = message
+
+
+class MessageKeyError(MqDlqError, ValueError):
+    """A key is not one, or its first digits are those of several messages or of none."""
+
+    parameter = "message_key"
+
+
+KEYS_NAMED: Final = 4
+"""How many keys an error lists."""
+
+
+def ambiguous_key(digits: str, first: Sequence[str], number: int) -> MessageKeyError:
+    """Return the error for digits with which so many keys begin, of which the first are given."""
+    shown = ", ".join(key[: len(digits) + 8] for key in first[:KEYS_NAMED])
+    more = ", …" if number > KEYS_NAMED else ""
+    return MessageKeyError(
+        "MQDLQ-904",
+        f"key {digits} is the beginning of {number:,} messages' keys ({shown}{more}); give more"
+        " digits",
+    )
+
+
+class PackageMissingError(MqDlqError):
+    """A command needs a package of an extra that is not installed."""
 
 
 class HandlerError(MqDlqError, ValueError):

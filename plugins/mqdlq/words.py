@@ -1,15 +1,19 @@
 """Outcomes, classes and names in words for people."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mqdlq.causes import BY_CLASS, MOST_NAMES, Cause, CountedCause, advice_on
 from mqdlq.constants import reason_text
-from mqdlq.ledger.reading.later_outcomes import SettledSince
-from mqdlq.ledger.tables import AuditEvent, LearnedCount
 from mqdlq.model import Disposition, MessageClass, Outcome, Trait
 from mqdlq.rules.diagnostics import escaped
+
+if TYPE_CHECKING:  # commands that need no ledger work without its packages
+    from mqdlq.ledger.reading.later_outcomes import SettledSince
+    from mqdlq.ledger.tables import AuditEvent, LearnedCount
 
 MOST_NAMED: Final = 3
 """How many causes a line names."""

@@ -1,6 +1,5 @@
 """Tools that explain: a message by the rules, a reason, a diagnosis, a dump, a rules table."""
 
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any
 
@@ -40,11 +39,11 @@ from mqdlq.rules.lint import review
 from mqdlq.stages.diagnosing import MOST_CAUSES, diagnose_causes
 from mqdlq.stages.run_options import RunOptions, read_rules
 from mqdlq.stages.sense import select_queue_manager
-from mqdlq.stages.snapshot.rows import PropertyMatches
+from mqdlq.stages.snapshot.properties import PropertyMatches
 from mqdlq.tools import rule_drafts
 from mqdlq.tools.acting import Sources
 from mqdlq.tools.dumps import read_pasted
-from mqdlq.tools.pasted_rows import pasted_row, values_without_md
+from mqdlq.tools.pasted_rows import pasted_values
 
 SNAPSHOTS = 5
 """How many of the newest snapshots a backtest reads at most."""
@@ -247,16 +246,11 @@ def explain_dump(asked: ExplainDump, by: Caller) -> Dump:
     by.of(asked.handler)
     handler = load_handler(asked.handler)
     _, _, table = read_rules(handler, RunOptions())
-    matches, unknown = PropertyMatches(table), datetime.min.replace(tzinfo=UTC)
+    matches = PropertyMatches(table)
 
     def pasted(numbered: tuple[int, Any]) -> Pasted:
         number, one = numbered
-        if one.descriptor is None:
-            cls, values = values_without_md(one)
-        else:
-            values = pasted_row(number, one, matches, unknown)
-            values |= {"browsed_at": None, "expires_at": None}
-            cls = MessageClass(values["class"])
+        cls, values = pasted_values(number, one, matches)
         if handler.nul_as_blank:
             values = with_nuls_as_blanks(values)
         return Pasted(

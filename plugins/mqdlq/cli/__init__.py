@@ -35,6 +35,7 @@ COMMANDS: Final = {
         "Say what is in the way of dead letters, and what ends it.", "diagnose:diagnose"
     ),
     "decode": Command("Show what a message is, and its headers.", "decode:decode"),
+    "causes": Command("Count the messages of a dump by why they are dead.", "causes:causes"),
     "report": Command("Print the report of a run.", "report:report"),
     "find": Command("Search in the captured bodies of messages.", "find:find"),
     "restore": Command("Restore discarded messages from the archive."),

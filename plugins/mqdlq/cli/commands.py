@@ -11,6 +11,7 @@ reads the values; `Annotated` may also have a type of click's.
 import difflib
 import inspect
 import re
+import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -24,9 +25,19 @@ from typing import Annotated, Any, BinaryIO, Final, Literal, NamedTuple, get_arg
 import click
 
 from mqdlq import directories
-from mqdlq.errors import MqDlqError
+from mqdlq.errors import MqDlqError, PackageMissingError
 
 _TAKES: Final = "Takes:\n"
+_EXTRAS: Final = {
+    "airflow.providers.apache": "spark",
+    "pyspark": "spark",
+    "mcp": "mcp",
+    "pygls": "lsp",
+    "lsprotocol": "lsp",
+    "anyio": "mcp",
+    "embedded_mq": "embedded",
+}
+"""The extras that bring a module; all others come with the workflow's."""
 
 
 class Command(NamedTuple):
@@ -83,12 +94,28 @@ class OnDemand(click.Group):
             return super().invoke(ctx)
         except MqDlqError as error:
             text = str(error)
+        except ModuleNotFoundError as error:
+            text = str(missing_extra(error))
         except OSError as error:
             if not error.filename:  # a closed pipe, which click handles
                 raise
             text = directories.explain(error)
         click.echo(f"mqdlq: {text}", err=True)
         raise SystemExit(1)
+
+
+def missing_extra(error: ModuleNotFoundError) -> PackageMissingError:
+    """Return the error for a package that an extra brings; raise any other again."""
+    name = error.name or "mqdlq"
+    package = name.partition(".")[0]
+    if package in {"mqdlq", *sys.stdlib_module_names}:
+        raise error
+    extra = next((extra for start, extra in _EXTRAS.items() if name.startswith(start)), "airflow")
+    return PackageMissingError(
+        "MQDLQ-919",
+        f"this command needs the package {name}, which is not installed;"
+        f" `pip install 'mqdlq[{extra}]'` brings it",
+    )
 
 
 def load(name: str, declared: Command) -> click.Command:

@@ -8,18 +8,17 @@ import json
 import re
 import string
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import click
-import pyarrow as pa
 
-from mqdlq import directories, lake
+from mqdlq import directories
 from mqdlq.cli.output import Output, now, refusing
 from mqdlq.cli.queue_managers import Address, AddressOptions, known
 from mqdlq.cli.rules import STANDARD_INPUT, QueueKindOption, parse_table
@@ -27,11 +26,12 @@ from mqdlq.errors import (
     ConnectionSettingsError,
     HandlerError,
     MalformedHeaderError,
+    MessageKeyError,
     MqDlqError,
     PasteError,
+    ambiguous_key,
 )
-from mqdlq.lake.schema import HEADERS
-from mqdlq.ledger.reading.message_facts import MessageKeyError, ambiguous
+from mqdlq.headers import COLUMNS
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.reading.explanations import (
     RULES_APPLY_TO,
@@ -43,10 +43,9 @@ from mqdlq.rules import RulesError, RulesTable, with_nuls_as_blanks
 from mqdlq.rules import explain as explain_message
 from mqdlq.rules.diagnostics import listed
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, Kind
-from mqdlq.stages.snapshot.preview import browse_rows, choose_queue
-from mqdlq.stages.snapshot.rows import PropertyMatches
+from mqdlq.stages.snapshot.properties import PropertyMatches
 from mqdlq.tools.dumps import PastedMessage, as_text, json_object, looks_pasted, read_pasted
-from mqdlq.tools.pasted_rows import pasted_row, values_without_md
+from mqdlq.tools.pasted_rows import pasted_values
 
 _HEXADECIMAL: Final = frozenset(string.hexdigits)
 _SNAPSHOT_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
@@ -65,10 +64,18 @@ _EXPECTED: Final = (
     " the output of amqsbcg, a file of dmpmqmsg, or hexadecimal digits of a message's body"
 )
 _NOUNS: Final = {
-    "timestamp[us, tz=UTC]": "a time such as 2026-11-22T12:00:00Z",
-    "list<item: string>": "a list of names",
+    "time": "a time such as 2026-11-22T12:00:00Z",
+    "texts": "a list of names",
     "bool": "true or false",
-    "int32": "a number",
+    "long": "a number",
+}
+
+
+_IS_OF_KIND: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "time": lambda value: isinstance(value, datetime) and value.tzinfo is not None,
+    "texts": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    "bool": lambda value: isinstance(value, bool),
+    "long": lambda value: type(value) is int,
 }
 
 
@@ -199,7 +206,7 @@ def _chosen(
     for prefix in keys:
         found = sorted({message.key for message in chosen if message.key.startswith(prefix)})
         if len(found) > 1:
-            raise ambiguous(prefix, found, len(found))
+            raise ambiguous_key(prefix, found, len(found))
     yield from chosen
     missing = [
         *(f"number {n}" for n in numbers if n not in {m.number for m in chosen}),
@@ -221,11 +228,17 @@ def _opened(
         with Path(source).open("rb") as file:
             yield _file_messages(file, source, table)
     elif not queue and _SNAPSHOT_ID.fullmatch(source):
+        from mqdlq import lake  # noqa: PLC0415 (a file needs neither Arrow nor the ledger)
+
         directory = lake.find_snapshot(directories.lake(), source)
         yield map(_of_row, lake.whole_rows(directory, _COLUMNS))
     elif not queue and ("://" in source or Path(source).is_dir()):
+        from mqdlq import lake  # noqa: PLC0415 (as above)
+
         yield map(_of_row, lake.whole_rows(source.rstrip("/"), _COLUMNS))
     elif queue or address.knows(source):
+        from mqdlq.stages.snapshot.preview import browse_rows, choose_queue  # noqa: PLC0415 (as above)
+
         with address.connect(source) as found:
             name = choose_queue(found, table, queue)
             batches = browse_rows(found, name, table, _COLUMNS, now)
@@ -309,19 +322,15 @@ def _of_row(row: Mapping[str, Any]) -> Message:
 
 
 def _of_paste(number: int, message: PastedMessage, matches: PropertyMatches) -> Message:
-    md = message.descriptor
     label = f"message {number}, from line {message.line}"
-    if md is not None:
-        unknown = datetime.min.replace(tzinfo=UTC)  # nobody knows when it was browsed
-        row = pasted_row(number, message, matches, unknown)
-        row |= {"browsed_at": None, "expires_at": None}
-        return replace(_of_row(row), label=label)
-    cls, values = values_without_md(message)
+    cls, values = pasted_values(number, message, matches)
+    if message.descriptor is not None:
+        return replace(_of_row(values), label=label)
     return Message(number, label, cls, values, has_md=False)
 
 
 def _row_messages(lines: Iterable[bytes], name: str) -> Iterator[Message]:
-    known, count = set(HEADERS.names), 0
+    known, count = set(COLUMNS), 0
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -332,7 +341,7 @@ def _row_messages(lines: Iterable[bytes], name: str) -> Iterator[Message]:
         if isinstance(row.get("headers"), list):
             yield _of_decoded(count, number, place, row)
             continue
-        if row and not row.keys() & set(HEADERS.names):
+        if row and not row.keys() & COLUMNS.keys():
             raise _not_a_message(
                 place, f"{_unknown(min(row))}, nor is any other key here; {_EXPECTED}"
             )
@@ -381,18 +390,17 @@ def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
 
 def _source(place: str, name: str, value: Any) -> Any:
     """Return a column that only extensions use; raise MessageError for a value of another type."""
-    kind = HEADERS.field(name).type
-    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError):
-        if not isinstance(value, str):
-            return pa.scalar(value, kind).as_py()
-        time = datetime.fromisoformat(value) if pa.types.is_timestamp(kind) else None
-        if time is not None and time.tzinfo is not None:
-            return time
-    found = type(value).__name__
-    raise _not_a_message(place, f"{name} must be {_NOUNS[str(kind)]}, found {found}")
+    kind, found = COLUMNS[name], value
+    if kind == "time" and isinstance(value, str):
+        with suppress(ValueError):
+            found = datetime.fromisoformat(value)
+    if found is not None and not _IS_OF_KIND[kind](found):
+        noun = _NOUNS[kind]
+        raise _not_a_message(place, f"{name} must be {noun}, found {type(value).__name__}")
+    return found
 
 
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, HEADERS.names, n=1)
+    near = difflib.get_close_matches(name, COLUMNS, n=1)
     meant = f" (did you mean {near[0]}?)" if near else ""
     return f"{name!r} is not a column of a snapshot{meant}"

@@ -10,10 +10,9 @@ from rich.text import Text
 
 from mqdlq import directories
 from mqdlq.cli.output import Output, attributes, console, now, refusal, refusing, write_json
-from mqdlq.errors import HandlerError
+from mqdlq.errors import HandlerError, MessageKeyError
 from mqdlq.handlers import Handler, handler_names, load_handler, load_handlers
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.ledger.retention import Hold, Protection
 from mqdlq.stages.older_ledger import describe_older_ledger, take_on
 from mqdlq.stages.retention import Pruner, PruneResult, policy_of

@@ -9,10 +9,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mqdlq import words
+from mqdlq.cli.causes import causes_as_json
 from mqdlq.cli.output import Output, attributes, console, now, refusing, titled_table, write_json
 from mqdlq.cli.queue_managers import AddressOptions
 from mqdlq.cli.rules import QueueKindOption, parse_table
-from mqdlq.cli.snapshots import causes_as_json, causes_table
+from mqdlq.cli.snapshots import causes_table
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.model import Outcome, QueueKind, Step
 from mqdlq.rules import RulesError

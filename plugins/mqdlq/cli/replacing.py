@@ -11,12 +11,11 @@ from mqdlq import directories
 from mqdlq.cli.find import payload_keys_of
 from mqdlq.cli.output import now, refusing
 from mqdlq.controls.repair import NO_BODIES
-from mqdlq.errors import HandlerError, LakeError
+from mqdlq.errors import HandlerError, LakeError, MessageKeyError
 from mqdlq.handlers import load_handler
 from mqdlq.lake import snapshot_directory
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.reading.find import find_row
 from mqdlq.stages.snapshot.capture import read_payload
 from mqdlq.tools.acting import ActionError, Sources

@@ -11,10 +11,9 @@ from mqdlq.cli.ledger import warn_of_older_ledger
 from mqdlq.cli.output import Output, attributes, console, refusal, refusing, write_json
 from mqdlq.constants import MQRC
 from mqdlq.controls.repair.changes import describe_fields
-from mqdlq.errors import HandlerError, RestoreError
+from mqdlq.errors import HandlerError, MessageKeyError, RestoreError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.reasons import code_of, words_of
 from mqdlq.stages.restore.selection import ListedCopy, Restorability, list_copies, sort_newest_first
 from mqdlq.words import count, moment, place, span, visible

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Literal
 
 import click
-from jinja2 import Environment
 
-from mqdlq import directories, lake
+from mqdlq import directories
+from mqdlq.causes import COLUMNS
+from mqdlq.cli.causes import pasted_rows
 from mqdlq.cli.output import attributes, now, refusing, write_json
 from mqdlq.cli.rules import QueueKindOption, name_of, parse_table
-from mqdlq.errors import LakeError
-from mqdlq.lake import Snapshot
+from mqdlq.errors import LakeError, MqDlqError
 from mqdlq.model import QueueKind
 from mqdlq.rules import (
     Comparison,
@@ -35,6 +35,7 @@ from mqdlq.words import count
 
 if TYPE_CHECKING:
     from mqdlq.evaluation.differences import Treatments
+    from mqdlq.lake import Snapshot
 
 HERE_UP_TO: Final = 10_000
 """Messages that are compared without Spark, whose start alone takes longer."""
@@ -126,7 +127,9 @@ def _warn_of_unstored(tables: Sequence[RulesTable], stored: Sequence[Snapshot]) 
 
 def stored_snapshots(named: Sequence[str], back: timedelta | None) -> list[Snapshot]:
     """Return the snapshots named and those taken so far back; raise `LakeError` if none."""
-    places = {Snapshot.named(directories.lake(), snapshot).directory for snapshot in named}
+    from mqdlq import lake  # noqa: PLC0415 (tables and dumps need no Arrow)
+
+    places = {lake.Snapshot.named(directories.lake(), snapshot).directory for snapshot in named}
     if back:
         since_then = now() - back
         found = lake.finished_snapshots(directories.lake())
@@ -139,7 +142,7 @@ def stored_snapshots(named: Sequence[str], back: timedelta | None) -> list[Snaps
         raise LakeError(
             "MQDLQ-911", f"{directories.lake()} holds no finished snapshot taken in the last {back}"
         )
-    return [Snapshot.at(place) for place in sorted(places)]
+    return [lake.Snapshot.at(place) for place in sorted(places)]
 
 
 def _submit(application: Path, arguments: list[str], messages: int) -> int:
@@ -211,6 +214,8 @@ def _treatments_as_text(names: tuple[str, str], asked: Treatments) -> list[str]:
 
 def _page(names: tuple[str, str], lines: Sequence[str], asked: Treatments | None) -> str:
     """Return the page; `lines` say what differs in the tables themselves."""
+    from jinja2 import Environment  # noqa: PLC0415 (only here)
+
     rows: dict[str, dict[str, object]] = defaultdict(dict)
     most = 1
     for cell in asked.cells if asked else ():
@@ -232,6 +237,7 @@ def _page(names: tuple[str, str], lines: Sequence[str], asked: Treatments | None
 
 
 def suggest(
+    pastes: tuple[BinaryIO, ...] = (),
     snapshots: Snapshots = (),
     back: Since = None,
     parking_queue: str = "",
@@ -248,21 +254,38 @@ def suggest(
     Nothing is suggested for backout queues. With --since, their snapshots are left out.
 
     Takes:
+      PASTE: Output of amqsbcg or a file of dmpmqmsg, in place of snapshots; - is standard input.
       --parking-queue QUEUE: Forward messages that a retry cannot help.
       --causes: Give so many causes their own rule.
 
     For example:
       mqdlq rules suggest --since 30d --parking-queue APP.PARKED > include/rules/draft.rules
+      mqdlq rules suggest dump.txt
     """
-    if not snapshots and not back:
-        raise click.BadParameter("name snapshots by --snapshot, or say how far back by --since")
-    with refusing(LakeError, RulesError, prefix=""):
-        stored = _of_dead_letter_queues(snapshots, back)
-        text = draft_table(
-            *rank_causes(stored, at_most), snapshots=len(stored), parking_queue=parking_queue
+    if bool(pastes) == bool(snapshots or back):
+        raise click.BadParameter(
+            "name dumps, or snapshots by --snapshot, or say how far back by --since"
         )
+    with refusing(MqDlqError, prefix=""):
+        rows: Iterable[Mapping[str, Any]]
+        if pastes:
+            rows, source = pasted_rows(pastes), count(len(pastes), "dump")
+        else:
+            rows, source = _stored_rows(snapshots, back)
+        text = draft_table(*rank_causes(rows, at_most), source=source, parking_queue=parking_queue)
         parse(text, "<draft>")
     click.echo(text, nl=False)
+
+
+def _stored_rows(
+    named: Sequence[str], back: timedelta | None
+) -> tuple[Iterator[Mapping[str, Any]], str]:
+    """Return the newest rows of messages in snapshots of dead-letter queues, and their number."""
+    from mqdlq import lake  # noqa: PLC0415 (as above)
+
+    stored = _of_dead_letter_queues(named, back)
+    rows = (row for _, row in lake.newest_rows(stored, ("message_key", *COLUMNS)))
+    return rows, count(len(stored), "snapshot")
 
 
 def _of_dead_letter_queues(named: Sequence[str], back: timedelta | None) -> list[Snapshot]:

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from datetime import UTC, datetime, time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -169,6 +170,7 @@ def airflow() -> None:
       mqdlq airflow dags list
     """
     arguments = click.get_current_context().args
+    version("apache-airflow-core")  # a missing one is reported as for any other command
     os.umask(0o077)  # metadata and logs are for their owner alone
     # Metadata that the environment names are not migrated here.
     is_own = not (environment.names_airflow() or environment.names_metadata())

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from mqdlq import directories, lake, words
 from mqdlq.causes import COLUMNS, CountedCause, count_causes
+from mqdlq.cli.causes import causes_as_json
 from mqdlq.cli.output import (
     Output,
     attributes,
@@ -34,7 +35,7 @@ from mqdlq.model import Outcome, QueueKind
 from mqdlq.rules import RulesTable, freeze, table_with
 from mqdlq.stages.retention import find_reasons_to_keep, prune_snapshots
 from mqdlq.stages.snapshot.capture import read_payloads
-from mqdlq.stages.snapshot.rows import PropertyMatches
+from mqdlq.stages.snapshot.properties import PropertyMatches
 from mqdlq.tools.dumps import PastedMessage, as_text, read_pasted
 from mqdlq.tools.pasted_rows import pasted_row
 from mqdlq.words import moment, place, visible
@@ -281,15 +282,6 @@ def causes_table(causes: Sequence[CountedCause]) -> Table:
         messages = sum(cause.messages for cause in rest)
         table.add_row(f"{messages:,}", f"{len(rest):,} more causes", "", "")
     return table
-
-
-def causes_as_json(causes: Sequence[CountedCause]) -> list[dict[str, Any]]:
-    names = (
-        *("cause.cause_id", "class=cause.cls", "cause.reason", "cause.reason_text", "cause.kind"),
-        *("cause.dest_q_name", "cause.dest_q_mgr_name", "queues", "messages"),
-        *("first_at", "last_at"),
-    )
-    return [attributes(counted, *names) for counted in causes]
 
 
 def import_snapshot(

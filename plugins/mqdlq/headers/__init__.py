@@ -20,10 +20,13 @@ from mqdlq.headers.records import (
     UnreadablePropertyError,
 )
 from mqdlq.headers.row import (
+    COLUMNS,
     IDENTITY_PREFIX,
     PREFIX_LENGTH,
+    describe_browsed,
     header_row,
     message_identity,
     message_key,
+    read_rules_headers,
 )
 from mqdlq.headers.trace import without_trace_properties

@@ -7,13 +7,49 @@ from typing import Final
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import replace_undecodable
-from mqdlq.headers.chain import MQFMT_DEAD_LETTER_HEADER, STRUC_IDS, describe, require_prefix
-from mqdlq.headers.records import DLH_LENGTH, MD_LENGTH, XQH_LENGTH, MessageDescriptor
+from mqdlq.headers.chain import (
+    MQFMT_DEAD_LETTER_HEADER,
+    STRUC_IDS,
+    Description,
+    describe,
+    require_prefix,
+)
+from mqdlq.headers.records import (
+    DLH_LENGTH,
+    MD_LENGTH,
+    XQH_LENGTH,
+    MessageDescriptor,
+    RulesHeader2,
+)
 from mqdlq.headers.representation import expires_at, parse_gmt
 from mqdlq.structures import MQDLH, MQMD, MQMDE, MQRFH2
 
 PREFIX_LENGTH: Final = DLH_LENGTH + XQH_LENGTH + MQMDE.length + MQRFH2.length
 """The number of body bytes that `header_row` reads: enough for the longest common chain."""
+
+COLUMNS: Final = {
+    "browse_seq": "int64",
+    "message_key": "bytes",
+    "class": "text",
+    "problem": "text",
+    **{field.name: field.kind.value for field in MQMD.fields},
+    **{f"dlh_{field.name}": field.kind.value for field in MQDLH.fields},
+    "header_chain": "texts",
+    "payload_offset": "long",
+    "total_length": "long",
+    "ams_protected": "bool",
+    "maybe_truncated": "bool",
+    **dict.fromkeys(("expires_at", "put_at", "dead_lettered_at", "browsed_at"), "time"),
+    "chain_is_whole": "bool",
+    "expires_before_next_pass": "bool",
+    "came_from_backout": "bool",
+    "dest_backout_threshold": "long",
+    "dest_backout_requeue_q": "text",
+    "attempts_made": "long",
+    "properties_met": "texts",
+    "properties_unmet": "texts",
+}
+"""The columns of a snapshot, in their order, and the kind of their values."""
 
 _MD_COLUMNS: Final = tuple(field.name for field in MQMD.fields)
 _md_values: Final = attrgetter(*_MD_COLUMNS)
@@ -62,6 +98,25 @@ def header_row(
         name: replace_undecodable(value) if isinstance(value, str) else value
         for name, value in row.items()
     }
+
+
+def describe_browsed(
+    descriptor: bytes, body_prefix: bytes, total_length: int
+) -> Description | None:
+    """Return the headers of a message as far as they were browsed, None if they cannot be read."""
+    md = MessageDescriptor.decode(descriptor)
+    try:
+        return describe(body_prefix, total_length, **md.following)
+    except MalformedHeaderError:
+        return None
+
+
+def read_rules_headers(
+    descriptor: bytes, body_prefix: bytes, total_length: int
+) -> list[RulesHeader2] | None:
+    """Return the MQRFH2s of a message, None if its headers cannot all be read."""
+    found = describe_browsed(descriptor, body_prefix, total_length)
+    return None if found is None else found.rules_headers
 
 
 # Identify a message by a SHA-256 digest of its descriptor and its first bytes.

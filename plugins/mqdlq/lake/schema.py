@@ -16,11 +16,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from mqdlq.errors import LakeError
+from mqdlq.headers import COLUMNS
 from mqdlq.model import Action, Disposition, PutAuthority, QueueKind, RuleAction, Step
-from mqdlq.structures import MQDLH, MQMD, Kind
 
 _INT, _LONG, _TEXT, _BYTES = pa.int32(), pa.int64(), pa.string(), pa.binary()
-_TYPES: Final = {Kind.LONG: _INT, Kind.TEXT: _TEXT, Kind.BYTES: _BYTES}
 _UTC: Final = pa.timestamp("us", tz="UTC")
 
 
@@ -31,21 +30,21 @@ def _columns(kind: pa.DataType, *names: str, nullable: bool = False) -> list[pa.
 _nullable = partial(_columns, nullable=True)
 _KEY: Final = [*_columns(_LONG, "browse_seq"), *_columns(_BYTES, "message_key")]
 
+_KINDS: Final = {
+    "int64": _LONG,
+    "long": _INT,
+    "text": _TEXT,
+    "bytes": _BYTES,
+    "bool": pa.bool_(),
+    "time": _UTC,
+    "texts": pa.list_(_TEXT),
+}
+_ALWAYS_THERE: Final = ("browse_seq", "message_key", "class", "problem")
+
 HEADERS: Final = pa.schema(
     [
-        *_KEY,
-        *_columns(_TEXT, "class", "problem"),
-        *(pa.field(field.name, _TYPES[field.kind]) for field in MQMD.fields),
-        *(pa.field(f"dlh_{field.name}", _TYPES[field.kind]) for field in MQDLH.fields),
-        *_nullable(pa.list_(_TEXT), "header_chain"),
-        *_nullable(_INT, "payload_offset", "total_length"),
-        *_nullable(pa.bool_(), "ams_protected", "maybe_truncated"),
-        *_nullable(_UTC, "expires_at", "put_at", "dead_lettered_at", "browsed_at"),
-        *_nullable(pa.bool_(), "chain_is_whole", "expires_before_next_pass", "came_from_backout"),
-        *_nullable(_INT, "dest_backout_threshold"),
-        *_nullable(_TEXT, "dest_backout_requeue_q"),
-        *_nullable(_INT, "attempts_made"),
-        *_nullable(pa.list_(_TEXT), "properties_met", "properties_unmet"),
+        pa.field(name, _KINDS[kind], nullable=name not in _ALWAYS_THERE)
+        for name, kind in COLUMNS.items()
     ]
 )
 """A row for each message of a snapshot, in browse order; `dlh_` columns are null without MQDLH."""

@@ -1,13 +1,13 @@
 """Make rows of pasted messages, with what rules compare of them."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from mqdlq.headers import MessageDescriptor, describe, header_row
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.rules.keywords import KEYWORDS
-from mqdlq.stages.snapshot.rows import PropertyMatches
+from mqdlq.stages.snapshot.properties import PropertyMatches
 from mqdlq.tools.dumps import PastedMessage
 
 
@@ -24,12 +24,25 @@ def pasted_row(
     return row | {"maybe_truncated": None} | matches.compare(shown, is_complete=False)
 
 
+def pasted_values(
+    browse_seq: int, message: PastedMessage, matches: PropertyMatches
+) -> tuple[MessageClass, dict[str, Any]]:
+    """Return a pasted message's class and what rules compare of it, without times of a browse.
+
+    Raises MalformedHeaderError.
+    """
+    if message.descriptor is None:
+        return _values_without_md(message)
+    row = pasted_row(browse_seq, message, matches, datetime.min.replace(tzinfo=UTC))
+    return MessageClass(row["class"]), row | {"browsed_at": None, "expires_at": None}
+
+
 _OF_MQDLH: Final = [
     keyword.column for keyword in KEYWORDS.values() if keyword.column.startswith("dlh_")
 ]
 
 
-def values_without_md(message: PastedMessage) -> tuple[MessageClass, dict[str, Any]]:
+def _values_without_md(message: PastedMessage) -> tuple[MessageClass, dict[str, Any]]:
     """Return the class of a pasted message without an MQMD, and what rules compare of its MQDLH."""
     seen = describe(
         message.body,

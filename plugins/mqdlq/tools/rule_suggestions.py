@@ -1,13 +1,11 @@
-"""Draft a commented rules table from stored snapshots."""
+"""Draft a commented rules table from the messages of snapshots or dumps."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Final
 
-from mqdlq import lake
-from mqdlq.causes import COLUMNS, GENERATED, Cause, CauseCounter, CountedCause, without_destination
-from mqdlq.lake import Snapshot
+from mqdlq.causes import GENERATED, Cause, CauseCounter, CountedCause, without_destination
 from mqdlq.model import Action, MessageClass
 from mqdlq.rules import ControlData, Pattern, Rule, RulesError, RulesTable, parse, print_table
 from mqdlq.rules.diagnostics import counted
@@ -20,17 +18,16 @@ Suggestion = tuple[Cause, int, tuple[Pattern, ...]]
 """A cause, the number of its messages, and the patterns of the rule that matches them."""
 
 
-def rank_causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Suggestion], int]:
+def rank_causes(rows: Iterable[Mapping[str, Any]], at_most: int) -> tuple[list[Suggestion], int]:
     """Return a rule for each cause, most frequent first, and the number of unprocessable messages.
 
     The first `at_most` causes get patterns for their destination, if these say exactly this cause:
     ``DESTQ(AMQ.*)`` only if no other message with the reason has a destination that it matches. The
-    rules of the others come last, one for each reason. A message that is in several snapshots
-    counts once.
+    rules of the others come last, one for each reason. A row is a message, with `causes.COLUMNS`.
     """
     counter = CauseCounter()
     strays = 0
-    for _, row in lake.newest_rows(stored, ("message_key", *COLUMNS)):
+    for row in rows:
         if row["class"] == MessageClass.DEAD_LETTER:
             counter.add_row(row)
         else:
@@ -49,12 +46,12 @@ def rank_causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Suggesti
     return [*exact, *sorted(by_reason, key=lambda one: not one[2])], strays
 
 
-def draft_table(found: list[Suggestion], strays: int, *, snapshots: int, parking_queue: str) -> str:
+def draft_table(found: list[Suggestion], strays: int, *, source: str, parking_queue: str) -> str:
     """Return the text of a table; `parking_queue` takes messages that no retry can deliver."""
     dead_letters = counted(sum(messages for _, messages, _ in found), "dead letter")
     lines = [
         "* A draft, made from what was found on the queue. Read it before use.",
-        f"* {dead_letters} in {counted(snapshots, 'snapshot')}.",
+        f"* {dead_letters} in {source}.",
     ]
     if strays:
         without = f"{counted(strays, 'message')} without a valid MQDLH"

@@ -12,9 +12,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
-from mqdlq.errors import LedgerUnavailableError, MqDlqError
+from mqdlq.errors import LedgerUnavailableError, MessageKeyError, MqDlqError
 from mqdlq.lake.filters import FilterError
-from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.reading.page_paths import Paths
 from mqdlq.tools.acting import ActionError
 from mqdlq.web import (

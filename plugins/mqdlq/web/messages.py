@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from mqdlq import lake
 from mqdlq.causes import cause_of_row
-from mqdlq.errors import LakeError, MqDlqError
+from mqdlq.errors import LakeError, MessageKeyError, MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.headers.ccsid import UTF_16, following_ccsid, text_codec
 from mqdlq.lake import filters
@@ -23,7 +23,6 @@ from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.ledger.reading.message_facts import (
     UNKNOWN_MESSAGE,
     KnownSnapshot,
-    MessageKeyError,
     MessageState,
 )
 from mqdlq.model import Outcome

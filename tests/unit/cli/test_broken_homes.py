@@ -35,6 +35,7 @@ pytestmark = pytest.mark.slow
 Command = tuple[str, ...]
 
 OFFLINE = {
+    ("causes",),
     ("decode",),
     ("explain-error",),
     ("lsp",),

@@ -27,17 +27,15 @@ from mqdlq.controls.work import (
     WorkList,
     of_group,
 )
-from mqdlq.errors import MalformedHeaderError, QueueManagerError
+from mqdlq.errors import QueueManagerError
 from mqdlq.headers import (
     DLH_LENGTH,
     IDENTITY_PREFIX,
-    Description,
-    MessageDescriptor,
     MessageDescriptorExtension,
-    RulesHeader2,
     UnreadablePropertyError,
-    describe,
+    describe_browsed,
     message_key,
+    read_rules_headers,
 )
 from mqdlq.headers.records import NAME_VALUE_BYTES_READ
 from mqdlq.lake import settled_places
@@ -282,23 +280,8 @@ def find_place(browsed: BrowsedMessage) -> GroupPlace | None:
     return GroupPlace((group_id, destination), msg_seq_number, offset, flags, length)
 
 
-def describe_browsed(browsed: BrowsedMessage) -> Description | None:
-    """Return the headers of a message as far as they were browsed, None if they cannot be read."""
-    md = MessageDescriptor.decode(browsed.descriptor)
-    try:
-        return describe(browsed.prefix, browsed.total_length, **md.following)
-    except MalformedHeaderError:
-        return None
-
-
-def read_rules_headers(browsed: BrowsedMessage) -> list[RulesHeader2] | None:
-    """Return the MQRFH2s of a message, None if its headers cannot all be read."""
-    found = describe_browsed(browsed)
-    return None if found is None else found.rules_headers
-
-
 def _find_extension(browsed: BrowsedMessage) -> tuple[Any, ...] | None:
-    found = describe_browsed(browsed)
+    found = describe_browsed(*browsed[:3])
     for header in found.headers if found else ():
         mde = header.record
         if found and isinstance(mde, MessageDescriptorExtension):
@@ -410,10 +393,10 @@ class KeyReader:
 
     def _find_in_headers(self, browsed: BrowsedMessage, cursor: BrowseCursor) -> bytes:
         """Return the key in an MQRFH2 of the body; a long MQRFH2 is browsed again, whole."""
-        headers = read_rules_headers(browsed)
+        headers = read_rules_headers(*browsed[:3])
         if headers is None and len(browsed.prefix) < browsed.total_length:
             again = cursor.find(browsed.token, min(browsed.total_length, _LONGEST_PREFIX))
-            headers = [] if again is None else read_rules_headers(again)
+            headers = [] if again is None else read_rules_headers(*again[:3])
         if headers is None:
             raise UnreadableKeyError
         try:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from mqdlq.errors import MqDlqError
+from mqdlq.errors import KEYS_NAMED, MessageKeyError, ambiguous_key
 from mqdlq.ledger import tables as t
 from mqdlq.ledger.database import Condition, Repository, Row, columns_of, in_parts
 from mqdlq.ledger.messages import has_departed, is_at, known_last
@@ -20,16 +20,8 @@ MOST: Final = 500
 """How many facts of each kind a history has at most, the newest."""
 
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
-_NAMED: Final = 4
-"""How many keys an error lists."""
 _MOST_MESSAGES: Final = 100
 _URGENCY: Final = {outcome: place for place, outcome in enumerate(Outcome, start=1)}
-
-
-class MessageKeyError(MqDlqError, ValueError):
-    """A key is not one, or its first digits are those of several messages or of none."""
-
-    parameter = "message_key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +112,7 @@ class KnownMessages(Repository):
                 " a page or a report, or give all 64 digits",
             )
         if number > 1:
-            raise ambiguous(digits, first, number)
+            raise ambiguous_key(digits, first, number)
         return first[0]
 
     def _beginning(
@@ -131,7 +123,7 @@ class KnownMessages(Repository):
         key = t.messages.c.message_key
         fits = (self._on_queues(is_own), *begins(key, digits))
         number = self._count(sa.select(sa.func.count(key.distinct())).where(*fits))
-        query = sa.select(key).distinct().where(*fits).order_by(key).limit(_NAMED)
+        query = sa.select(key).distinct().where(*fits).order_by(key).limit(KEYS_NAMED)
         return number, [key.hex() for key in self._values(query)]
 
     def _on_queues(self, is_own: Condition) -> Condition:
@@ -277,17 +269,6 @@ def begins(column: sa.ColumnElement[bytes], digits: str) -> list[Condition]:
     first = bytes.fromhex(digits.ljust(KEY_DIGITS, "0"))
     last = bytes.fromhex(digits.ljust(KEY_DIGITS, "f"))
     return [column >= first, column <= last]
-
-
-def ambiguous(digits: str, first: Sequence[str], number: int) -> MessageKeyError:
-    """Return the error for digits with which so many keys begin, of which the first are given."""
-    shown = ", ".join(key[: len(digits) + 8] for key in first[:_NAMED])
-    more = ", …" if number > _NAMED else ""
-    return MessageKeyError(
-        "MQDLQ-904",
-        f"key {digits} is the beginning of {number:,} messages' keys ({shown}{more}); give more"
-        " digits",
-    )
 
 
 def _last_ends(message_ids: Collection[int]) -> sa.Select[Any]:

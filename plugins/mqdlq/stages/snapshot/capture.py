@@ -18,14 +18,14 @@ from typing import Any, Final, Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from mqdlq.controls.sequences.control import read_rules_headers
 from mqdlq.errors import ConnectionSettingsError, LakeError
 from mqdlq.handlers import Handler
-from mqdlq.headers import PREFIX_LENGTH
+from mqdlq.headers import PREFIX_LENGTH, read_rules_headers
 from mqdlq.lake import SnapshotWriter, payload_row, payload_rows, read_manifest
 from mqdlq.mqi.browse import ANY_PROPERTY, BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.stages.snapshot.rows import PROPERTY_PREFIX_LENGTH, NumberedMessage
+from mqdlq.stages.snapshot.properties import PROPERTY_PREFIX_LENGTH
+from mqdlq.stages.snapshot.rows import NumberedMessage
 
 NONCE_LENGTH: Final = 12
 _FIRST_READ_LENGTH: Final = 64 << 10
@@ -141,10 +141,10 @@ class PayloadCapture:
         if ANY_PROPERTY not in browsed.properties:
             return None
         found = self._find(browsed, PROPERTY_PREFIX_LENGTH, in_body=True)
-        headers = found and read_rules_headers(found)
+        headers = found and read_rules_headers(*found[:3])
         if found and not headers and len(found.prefix) < found.total_length:
             found = self._find(browsed, found.total_length, in_body=True)
-            headers = found and read_rules_headers(found)
+            headers = found and read_rules_headers(*found[:3])
         texts = (
             one if isinstance(one, bytes) else one.encode("utf-8", "surrogateescape")
             for header in headers or ()

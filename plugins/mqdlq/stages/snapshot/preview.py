@@ -16,7 +16,8 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
-from mqdlq.stages.snapshot.rows import PropertyMatches, RowBuilder, inquire_lengths, number_messages
+from mqdlq.stages.snapshot.properties import PropertyMatches
+from mqdlq.stages.snapshot.rows import RowBuilder, add_properties, inquire_lengths, number_messages
 
 _BATCH_SIZE: Final = 4096
 _MAX_SAMPLES: Final = 8
@@ -146,5 +147,5 @@ def browse_rows(
         sighted = number_messages(cursor)
         while batch := list(islice(sighted, _BATCH_SIZE)):
             rows = builder.rows(batch, clock())
-            rows = matches.add_to(rows, [message.browsed for message in batch])
+            rows = add_properties(rows, matches, [message.browsed for message in batch])
             yield rows.select(columns).to_pylist()

@@ -1,7 +1,7 @@
 """Build the rows of a snapshot from browsed messages, with all that rules compare."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, NamedTuple, Self
@@ -12,12 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.constants import MQRC
-from mqdlq.controls.sequences.control import read_rules_headers
 from mqdlq.errors import QueueManagerError
 from mqdlq.headers import (
     DLH_LENGTH,
-    PREFIX_LENGTH,
-    UnreadablePropertyError,
     header_row,
     message_key,
 )
@@ -29,7 +26,8 @@ from mqdlq.ledger.tables import Run
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.rules import RulesTable, table_with
+from mqdlq.rules import table_with
+from mqdlq.stages.snapshot.properties import PROPERTY_COLUMNS, PropertyMatches
 from mqdlq.structures import MQDLH, MQMD, Kind, Packed
 
 _COLUMN = "attempts_made"
@@ -74,82 +72,14 @@ def _fill(rows: pa.RecordBatch, name: str, values: Any) -> pa.RecordBatch:
     return rows.set_column(HEADERS.get_field_index(name), column, pa.array(values, column.type))
 
 
-# Compare the message properties of browsed messages with the conditions of rules.
-#
-# A property is in the message handle of the browse, or in an MQRFH2 of the body that the queue
-# manager has left there. Its value is compared at once and never stored: a snapshot has the
-# conditions that a message meets, and the conditions that it does not meet.
-
-PROPERTY_PREFIX_LENGTH: Final = 32 << 10
-"""How many bytes of a body are browsed if rules compare properties."""
-_COLUMNS: Final = ("properties_met", "properties_unmet")
-
-
-class PropertyMatches:
-    """The conditions on properties of a table, for the messages of one browse.
-
-    A table without such conditions costs nothing: no property is read, and the columns stay null.
-    """
-
-    def __init__(self, table: RulesTable | None) -> None:
-        self._conditions = table.property_conditions if table else ()
-        self.names = tuple(sorted({condition.name for condition in self._conditions}))
-
-    def browsed_length(self, otherwise: int = PREFIX_LENGTH) -> int:
-        """Return how many bytes of a body to browse, so that an MQRFH2 is probably complete."""
-        return max(otherwise, PROPERTY_PREFIX_LENGTH) if self.names else otherwise
-
-    def add_to(self, rows: pa.RecordBatch, messages: Sequence[BrowsedMessage]) -> pa.RecordBatch:
-        if not self.names:
-            return rows
-        found = [self.compare(message) for message in messages]
-        for name in _COLUMNS:
-            rows = _fill(rows, name, [one[name] for one in found])
-        return rows
-
-    def compare(
-        self, message: BrowsedMessage, *, is_complete: bool = True
-    ) -> dict[str, list[str] | None]:
-        """Return the two columns of one message.
-
-        Unless the message `is_complete`, a property that is not in its body is unknown, because the
-        message may have had it.
-        """
-        if not self.names:
-            return dict.fromkeys(_COLUMNS)
-        values = dict(message.properties)
-        others = [name for name in self.names if name not in values]
-        values |= _read_from_body(message, others, is_complete=is_complete)
-        met: list[str] = []
-        unmet: list[str] = []
-        for condition in self._conditions:
-            if condition.name not in values:
-                unmet.append(str(condition))
-            elif (value := values[condition.name]) is not None:
-                (met if condition.is_met_by(value) else unmet).append(str(condition))
-        return dict(zip(_COLUMNS, (met, unmet), strict=True))
-
-
-def _read_from_body(
-    message: BrowsedMessage, names: Sequence[str], *, is_complete: bool
-) -> Mapping[str, str | None]:
-    """Return properties in the MQRFH2 headers of a body; None is a value that cannot be read."""
-    if not names:
-        return {}
-    headers = read_rules_headers(message)
-    if headers is None:
-        return dict.fromkeys(names)
-    values: dict[str, str | None] = {}
-    for name in names:
-        try:
-            found = [header.find_property(name.split(".")) for header in headers]
-        except UnreadablePropertyError:
-            values[name] = None
-            continue
-        value = next((text for text in found if text is not None), None)
-        if value is not None or not is_complete:
-            values[name] = value
-    return values
+def add_properties(
+    rows: pa.RecordBatch, matches: PropertyMatches, messages: Sequence[BrowsedMessage]
+) -> pa.RecordBatch:
+    """Return the rows with the conditions on properties that their messages meet or not."""
+    found = [matches.compare(message) for message in messages] if matches.names else []
+    for name in PROPERTY_COLUMNS if found else ():
+        rows = _fill(rows, name, [one[name] for one in found])
+    return rows
 
 
 # Build the columns of full rows from browsed messages, many messages at a time.

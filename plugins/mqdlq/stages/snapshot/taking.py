@@ -34,12 +34,13 @@ from mqdlq.rules import parse, table_with, treatment_changes
 from mqdlq.stages.execute import Execution, settle
 from mqdlq.stages.sense import has_open_units
 from mqdlq.stages.snapshot.capture import PayloadCapture, SnapshotOptions
+from mqdlq.stages.snapshot.properties import PropertyMatches
 from mqdlq.stages.snapshot.rows import (
     AttemptNumbers,
     Highlighter,
     NumberedMessage,
-    PropertyMatches,
     RowBuilder,
+    add_properties,
     compute_expiries,
     inquire_lengths,
     make_backout_inquiry,
@@ -182,7 +183,7 @@ class _SnapshotBrowse:
             if fresh:
                 rows = highlights.add_to(builder.rows(fresh, self._clock()))
                 rows = self._attempts.add_to(rows)
-                rows = self._matches.add_to(rows, [sighted.browsed for sighted in fresh])
+                rows = add_properties(rows, self._matches, [sighted.browsed for sighted in fresh])
                 self._writer.write_batch(rows)
                 has_dlh = pc.is_valid(rows.column("dlh_format")).to_pylist()
                 for one, has_one in zip(fresh, has_dlh, strict=True):

@@ -12,6 +12,7 @@ from mqdlq.cli import app
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
 from mqdlq.model import QueueKind
+from tests.support.wire.pasted_messages import print_amqsbcg
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -177,8 +178,20 @@ def test_a_draft_is_valid_whatever_the_messages_contain() -> None:
     assert (checked.exit_code, "error" in checked.stdout) == (0, False), checked.stdout
 
 
-def test_suggest_without_snapshots_names_the_options() -> None:
-    result = run("suggest")
+def test_a_dump_is_as_good_as_a_snapshot() -> None:
+    dlh = DeadLetterHeader(reason=2053, dest_q_name="ORDERS", dest_q_mgr_name="QM1")
+    body = dlh.encode(encoding=546, ccsid=819)
+    dumped = print_amqsbcg([(MessageDescriptor(format="MQDEAD", coded_char_set_id=819), body)] * 2)
+
+    drafted = CliRunner().invoke(app, ["rules", "suggest", "-"], input=dumped).stdout
+
+    assert "* 2 dead letters in 1 dump.\n" in drafted
+    assert "DESTQ(ORDERS) REASON(MQRC_Q_FULL) ACTION(RETRY) RETRY(5)\n" in drafted
+
+
+@pytest.mark.parametrize("arguments", [(), ("-", "--snapshot", "s1")], ids=["neither", "both"])
+def test_suggest_names_the_sources_of_which_it_takes_one(arguments: tuple[str, ...]) -> None:
+    result = run("suggest", *arguments)
 
     words = " ".join(result.stderr.replace("│", " ").split())
     assert (result.exit_code, "by --snapshot, or say how far back by --since" in words) == (2, True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mqdlq.airflow import params
+from mqdlq.errors import MessageKeyError
 from mqdlq.handlers import Handler
 from mqdlq.lake.filters import MessageFilter
-from mqdlq.ledger.reading.message_facts import MessageKeyError
 from mqdlq.ledger.tables import Restoration
 from mqdlq.reading.find import Search
 from mqdlq.stages.restore.selection import begin_restoration

@@ -13,7 +13,7 @@ from mqdlq.headers import MessageDescriptor, RulesHeader2
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.rules import parse
 from mqdlq.stages.snapshot.preview import preview_queue
-from mqdlq.stages.snapshot.rows import PropertyMatches
+from mqdlq.stages.snapshot.properties import PropertyMatches
 from tests.support.world import World
 from tests.unit.stages.execute.messages.with_properties import put_with_properties
 
