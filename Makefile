@@ -164,7 +164,7 @@ check-deploy: .tools/.set-up $(READY)  ## Dockerfile, compose file, workflows an
 	.tools/bin/hadolint Dockerfile
 	.tools/bin/shellcheck deploy/*.sh deploy/*/*.sh .ci/run
 	PATH="$(CURDIR)/.tools/bin:$$PATH" .tools/bin/actionlint
-	.tools/bin/zizmor --quiet --offline .github
+	.tools/bin/zizmor --quiet --offline .github action.yml
 	$(BIN)/pytest --quiet tests/unit/deploy/test_compose.py tests/unit/deploy/image \
 	  tests/unit/workflows tests/airflow/deploy
 

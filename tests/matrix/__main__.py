@@ -6,6 +6,8 @@ dead-letter queue by one DAG run, and runs the fast tests. It then removes the e
 records the result in tests/matrix/results.json. `make docs-pages` writes the page from that file.
 
 A cell that passed with the same wheel is not run again, so an interrupted matrix continues.
+The cell `next` has the newest Airflow and Spark that the registry has, pre-releases included,
+whether or not mqdlq allows them yet.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.matrix.cells import (
+    NEXT,
     OFFICIAL,
     RECREATED,
     RELEASED,
@@ -116,13 +119,18 @@ class Environment:
     def install(self, wheels: list[Path], constraints: str) -> dict[str, str]:
         """Install the wheels and the cell's versions; return the versions of some packages."""
         cell, allowed = self.cell, self.directory / "constraints.txt"
-        ahead = ("--prerelease", "allow") if "b" in cell.airflow else ()
+        is_next = cell.airflow not in RELEASED
+        ahead = ("--prerelease", "allow") if "b" in cell.airflow or is_next else ()
         text = without_spark(self._constraints(constraints, ahead))
         allowed.write_text(f"{text}\npyspark=={cell.spark}\n", encoding="utf-8")
         excluded = self.directory / "excluded.txt"
         excluded.write_text("pyspark-client\n", encoding="utf-8")
         self.run("install", UV, "venv", "--quiet", "--seed", "--python", cell.python, self.venv)
-        limits = ("--constraints", allowed, "--excludes", excluded)
+        limits: tuple[str | Path, ...] = ("--constraints", allowed, "--excludes", excluded)
+        if is_next:
+            overrides = self.directory / "overrides.txt"
+            overrides.write_text(f"apache-airflow=={cell.airflow}\npyspark=={cell.spark}\n")
+            limits = (*limits, "--overrides", overrides)
         add = (UV, "pip", "install", "--quiet", "--python", self.python, *limits)
         ours, embedded = (wheel.as_uri() for wheel in wheels)
         extras = EXTRAS if ahead else f"{EXTRAS},s3"
@@ -152,7 +160,9 @@ class Environment:
         source.write_text(
             f"apache-airflow=={cell.airflow}\napache-airflow-providers-apache-spark\n"
         )
-        until = ("--exclude-newer", RELEASED[cell.airflow], "--python-version", cell.python)
+        before = RELEASED.get(cell.airflow)
+        newer = ("--exclude-newer", before) if before else ()
+        until = (*newer, "--python-version", cell.python)
         quietly = ("--quiet", "--no-header", "--no-annotate", "--output-file", compiled)
         self.run("constraints", UV, "pip", "compile", *until, *ahead, *quietly, source)
         return compiled.read_text(encoding="utf-8")
@@ -252,10 +262,42 @@ def find_wheels() -> list[Path]:
     return [wheel for (wheel,) in found]
 
 
+def newest(package: str) -> str:
+    """Return the newest version of a package, which may be a pre-release."""
+    done = subprocess.run(
+        [
+            UV,
+            *[
+                "pip",
+                "compile",
+                "--quiet",
+                "--no-header",
+                "--no-annotate",
+                "--no-deps",
+                "--prerelease",
+                "allow",
+                "-",
+            ],
+        ],
+        input=package,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip().partition("==")[2]
+
+
+def chosen(parts: list[str]) -> list[Cell]:
+    """Return the cells that the command line names; `next` is one of versions to come."""
+    if parts != [NEXT]:
+        return select(parts)
+    return [Cell("3.13", newest("apache-airflow"), newest("pyspark"), "ibmmq")]
+
+
 def main() -> int:
     """Run the cells; return 1 if one failed, or has no interpreter on PATH."""
     options = _options()
-    cells, wheels = select(options.cells), find_wheels()
+    cells, wheels = chosen(options.cells), find_wheels()
     missing = {cell.python for cell in cells if not shutil.which(f"python{cell.python}")}
     for version in sorted(missing):
         sys.stdout.write(f"python{version} is not on PATH: its cells are not run\n")
@@ -284,7 +326,7 @@ def _options() -> argparse.Namespace:
         description="Run the wheel beside each version of Python, Airflow and Spark.",
         epilog="Example: python -m tests.matrix spark4.1 python3.13-airflow3.3.2",
     )
-    parser.add_argument("cells", nargs="*", help="parts of names of cells; all cells without one")
+    parser.add_argument("cells", nargs="*", help="parts of names of cells, or next; else all")
     parser.add_argument(
         "--constraints",
         default="",

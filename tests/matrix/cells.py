@@ -45,6 +45,9 @@ class Cell(NamedTuple):
 AHEAD: Final = (Cell("3.13", "3.4.0b2", "4.3.0", "ibmmq"),)
 """Cells with a version that is not released yet: what they show is not a promise."""
 
+NEXT: Final = "next"
+"""The name of the cell with the newest versions that the registry has, pre-releases included."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:

@@ -1,4 +1,4 @@
-"""Write docs/proved-on.md from the committed results.
+"""Write docs/proved-on.md from the committed results, and from the records of owners.
 
 ``python -m tests.proof.page [DIRECTORY]`` (`make proved-on RESULTS=DIRECTORY`) first takes over the
 results in that directory and below it. In a GitHub workflow the table is also the summary of the
@@ -7,12 +7,13 @@ run.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.proof.cells import EMBEDDED, PROOFS, Cell, cells
 from tests.proof.results import FILE, Counts, Result, merge, read_all
@@ -20,6 +21,7 @@ from tests.support.paths import ROOT
 
 PAGE: Final = ROOT / "docs" / "proved-on.md"
 RESULTS: Final = Path(__file__).with_name("proved")
+RECORDS: Final = Path(__file__).with_name("records")
 TRANSPORTS: Final = {EMBEDDED: "in the process", "client": "TCP", "tls": "TCP with TLS"}
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
@@ -27,7 +29,8 @@ SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 def document() -> str:
     """Return the page with its two tables written again; the text around them stays."""
     text = PAGE.read_text(encoding="utf-8")
-    for name, rows in (("results", table(read_all(RESULTS))), ("commands", _commands())):
+    parts = {"results": table(read_all(RESULTS)), "commands": _commands(), "records": _records()}
+    for name, rows in parts.items():
         text, places = re.subn(
             rf"(<!-- {name}\b.*?-->\n).*?(<!-- end -->)", rf"\1\n{rows}\n\2", text, flags=re.DOTALL
         )
@@ -85,6 +88,35 @@ def _commands() -> str:
         f" | `{cell.command}` |\n"
         for cell in cells()
     )
+
+
+def read_records() -> dict[str, dict[str, Any]]:
+    """Return the records of `mqdlq certify` by the names of their files."""
+    return {
+        file.stem: json.loads(file.read_text(encoding="utf-8"))
+        for file in sorted(RECORDS.glob("*.json"))
+    }
+
+
+def _records() -> str:
+    head = "| record | queue manager | client | agree | differ | skipped | run |\n"
+    rows = [
+        f"| [{name}](../tests/proof/records/{name}.json) | level {one['command_level']}"
+        f" on {one['platform']} | {one['client']} {one['client_version']}, {one['transport']}"
+        f" | {one['agrees']} | {_differing(one)} | {one['skipped']}"
+        f" | {one['at'][:10]}, mqdlq {one['mqdlq']} |\n"
+        for name, one in read_records().items()
+    ]
+    return head + "|---|---|---|---|---|---|---|\n" + "".join(rows)
+
+
+def differences(record: Mapping[str, Any]) -> list[str]:
+    """Return the names of the behaviours that differ in a record."""
+    return [one["name"] for one in record["behaviours"] if one["result"] == "differs"]
+
+
+def _differing(record: Mapping[str, Any]) -> str:
+    return f"**{', '.join(differences(record))}**" if record["differs"] else "0"
 
 
 def main() -> int:

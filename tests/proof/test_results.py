@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mqdlq.tools.certify.behaviours import BEHAVIOURS
 from tests.proof import page
 from tests.proof.__main__ import _add_to
 from tests.proof.cells import CLIENTS, EMBEDDED, PROOFS, Cell, cells
 from tests.proof.results import FILE, Counts, Result, merge, read_all
+from tests.support.paths import ROOT
+
+KNOWN = {"a_quiescing_queue_manager_refuses_calls", *(one.name for one in BEHAVIOURS)}
 
 PASSED = Counts(10, 0, 2)
 RESULT = Result(
@@ -106,6 +111,33 @@ def test_a_result_from_another_queue_manager_has_its_own_row() -> None:
 
 def test_the_page_shows_the_committed_results() -> None:
     assert page.PAGE.read_text(encoding="utf-8") == page.document(), "run `make proved-on`"
+
+
+def test_a_record_has_no_more_than_certify_writes_and_no_names() -> None:
+    assert page.read_records()
+    for name, record in page.read_records().items():
+        assert record["record"] == "mqdlq certify", name
+        assert not {"queue_manager", "scratch_prefix", "host", "user"} & set(record), name
+        assert {one["name"] for one in record["behaviours"]} <= KNOWN, name
+
+
+def test_each_difference_of_a_record_became_a_test() -> None:
+    tests = tomllib.loads(page.RECORDS.with_name("differences.toml").read_text(encoding="utf-8"))
+
+    differing = {name for one in page.read_records().values() for name in page.differences(one)}
+    assert set(tests) == differing
+    for test in tests.values():
+        file, _, function = test.partition("::")
+        assert f"def {function}(" in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_a_difference_of_a_record_is_named_in_its_row() -> None:
+    (record, *_) = page.read_records().values()
+    (first, *others) = record["behaviours"]
+    changed = {**record, "differs": 1, "behaviours": [{**first, "result": "differs"}, *others]}
+
+    assert page.differences(changed) == [first["name"]]
+    assert page.differences(record) == []
 
 
 def test_a_proof_that_runs_again_keeps_the_counts_of_the_others() -> None:

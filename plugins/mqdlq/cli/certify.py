@@ -1,7 +1,6 @@
-"""The command `mqdlq certify` and its report.
+"""The command `mqdlq certify` and its record.
 
-The report holds neither messages nor user ids nor hosts; names of queues and queue managers can be
-masked.
+The record holds neither messages nor user ids, hosts, and names of queues and queue managers.
 """
 
 import json
@@ -27,7 +26,6 @@ from mqdlq.tools.certify.behaviours import DEFAULT_PREFIX, administrator_command
 from mqdlq.tools.certify.certification import Certification, Finding, Verdict
 
 VERSION: Final = 1
-MASKED: Final = "(masked)"
 INTERRUPTED: Final = 130
 _INDENT: Final = " " * 9
 
@@ -73,14 +71,12 @@ def interruptible() -> Iterator[Interruption]:
             signal.signal(number, before[number])
 
 
-def _as_json(found: Certification, settings: ConnectionSettings, *, mask: bool) -> dict[str, Any]:
+def _record(found: Certification, settings: ConnectionSettings) -> dict[str, Any]:
     one = found.versions
     return {
-        "report": "mqdlq certify",
+        "record": "mqdlq certify",
         "version": VERSION,
         "at": found.at.isoformat(timespec="seconds"),
-        "queue_manager": MASKED if mask else one["queue_manager"],
-        "scratch_prefix": MASKED if mask else found.prefix,
         "command_level": one["command_level"],
         "platform": one["platform"],
         "transport": settings.transport,
@@ -102,8 +98,7 @@ def certify(
     connection: ConnectionId,
     *,
     prefix: str = DEFAULT_PREFIX,
-    output: Path | None = None,
-    mask: bool = False,
+    record: Path | None = None,
     mqsc: bool = False,
     wait_for_quiesce: float = 0.0,
 ) -> None:
@@ -114,15 +109,15 @@ def certify(
     queue is opened. If the user may not define queues, an administrator defines them with the
     commands of --mqsc; they are then emptied and kept.
 
-    The report says of each behaviour whether the queue manager agrees, and what a difference means
-    for the handler. It holds no message, no user id and no host.
+    It reports of each behaviour whether the queue manager agrees, and what a difference means for
+    the handler. The record has the same, and the versions: no name of a queue or queue manager, no
+    message, no user id and no host, so that you can publish it.
 
     Exit code 0 if no behaviour differs; 1 if one does; 2 if the behaviours could not be tried.
 
     Takes:
       --scratch-prefix PREFIX: How the names of the scratch queues begin.
-      --output FILE: Also write the report to a file, as JSON.
-      --mask-names: Leave the names of queue manager and queues out of the report.
+      --record FILE: Also write a record to publish to a file, as JSON.
       --mqsc: Print the MQSC commands for an administrator, and do not connect.
       --wait-for-quiesce SECONDS: At the end, wait for someone to quiesce the queue manager, and
         observe it.
@@ -138,16 +133,14 @@ def certify(
             return
         try:
             with interruptible() as interruption:
-                found = _certify(
-                    settings, prefix, interruption, mask=mask, wait_for_quiesce=wait_for_quiesce
-                )
+                found = _certify(settings, prefix, interruption, wait_for_quiesce=wait_for_quiesce)
         except KeyboardInterrupt:
             text = "mqdlq: interrupted; the scratch queues are removed or empty"
             raise refusal(text, INTERRUPTED) from None
-        if output is not None:
-            report = _as_json(found, settings, mask=mask)
-            output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-            click.echo(f"report: {output}")
+        if record is not None:
+            written = json.dumps(_record(found, settings), indent=2)
+            record.write_text(f"{written}\n", encoding="utf-8")
+            click.echo(f"record: {record}")
     raise SystemExit(int(found.count(Verdict.DIFFERS) > 0))
 
 
@@ -156,14 +149,13 @@ def _certify(
     prefix: str,
     interruption: Interruption,
     *,
-    mask: bool,
     wait_for_quiesce: float,
 ) -> Certification:
     def begin(begun: Certification) -> None:
         one = begun.versions
-        name = MASKED if mask else one["queue_manager"]
+        name, level = one["queue_manager"], one["command_level"]
         click.echo(
-            f"queue manager {name}, command level {one['command_level']} on {one['platform']},"
+            f"queue manager {name}, command level {level} on {one['platform']},"
             f" through {one['client']} {one['client_version']}; mqdlq {one['mqdlq']}"
         )
 

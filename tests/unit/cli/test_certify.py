@@ -82,7 +82,7 @@ def test_certify_reports_each_behaviour_and_leaves_the_queue_manager_as_it_was(
 ) -> None:
     before = content(place)
 
-    text = call("--output", str(place / "report.json"))
+    text = call("--record", str(place / "record.json"))
 
     assert content(place) == before
     assert text.splitlines()[0].startswith(
@@ -91,10 +91,10 @@ def test_certify_reports_each_behaviour_and_leaves_the_queue_manager_as_it_was(
     for behaviour in BEHAVIOURS:
         assert f"agrees   {behaviour.statement}" in text
     assert f"{len(BEHAVIOURS)} agree, 0 differ, 1 skipped." in text
-    written = (place / "report.json").read_text()
-    report = json.loads(written)
-    assert (report["agrees"], report["differs"], report["skipped"]) == (len(BEHAVIOURS), 0, 1)
-    assert {each["result"] for each in report["behaviours"]} == {"agrees", "skipped"}
+    written = (place / "record.json").read_text()
+    record = json.loads(written)
+    assert (record["agrees"], record["differs"], record["skipped"]) == (len(BEHAVIOURS), 0, 1)
+    assert {each["result"] for each in record["behaviours"]} == {"agrees", "skipped"}
     for secret in ("customer", body_of(1).decode()):
         assert secret not in text + written
 
@@ -105,7 +105,7 @@ def test_a_difference_is_explained_and_ends_with_exit_code_1(place: Path) -> Non
     embedded_mq.faults.set("exclusive-shared")
 
     waiting = ("--wait-for-quiesce", "0.1")
-    text = call("--output", str(place / "report.json"), "--mask-names", *waiting, code=1)
+    text = call("--record", str(place / "record.json"), *waiting, code=1)
 
     embedded_mq.faults.set("")
     assert "waiting 0 s for the queue manager to be quiesced" in text
@@ -117,12 +117,11 @@ def test_a_difference_is_explained_and_ends_with_exit_code_1(place: Path) -> Non
         "         seen:     MQOPEN succeeds a second time\n"
         "         means:    two executors can act on one dead-letter queue at once: run only one,"
     ) in text
-    written = (place / "report.json").read_text()
+    written = (place / "record.json").read_text()
     (difference,) = [one for one in json.loads(written)["behaviours"] if one["result"] == "differs"]
     assert difference["name"] == "a_state_queue_has_one_executor"
     assert difference["seen"] == "MQOPEN succeeds a second time"
-    assert "QM1" not in text + written
-    assert "MQDLQ.CERT" not in written
+    assert not [name for name in ("QM1", "MQDLQ.CERT", "mq_test") if name in written]
 
 
 @pytest.mark.slow

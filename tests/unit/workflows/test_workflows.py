@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.matrix.cells import covering_cells, select
+from tests.matrix.cells import NEXT, covering_cells, select
 from tests.proof.cells import CLIENTS, IMAGES, TRANSPORTS
 from tests.support.paths import ROOT
 
@@ -18,6 +18,8 @@ GITHUB = ROOT / ".github"
 OVERRIDE = ROOT / "deploy" / "mq" / "prove.compose.yaml"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 ACTIONS = sorted((GITHUB / "actions").glob("*/action.yml"))
+OFFERED = ROOT / "action.yml"
+"""The action for other repositories, which have none of our targets and scripts."""
 COMMAND = re.compile(r"make (?P<target>[\w-]+)|bash (?P<script>\S+)")
 PINNED = re.compile(
     r"uses: (?P<action>[\w.-]+/[\w./-]+)@(?P<commit>[0-9a-f]{40}) # (?P<version>v\d+\.\d+\.\d+)$"
@@ -70,7 +72,7 @@ def test_every_shell_step_is_a_make_target_or_a_script_of_the_repository() -> No
             assert (ROOT / found["script"]).is_file(), f"{file}: {command!r} has no script"
 
 
-@pytest.mark.parametrize("path", [*WORKFLOWS, *ACTIONS], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*WORKFLOWS, *ACTIONS, OFFERED], ids=lambda path: path.name)
 def test_every_action_is_pinned_by_its_commit_with_its_version(path: Path) -> None:
     for line in USES.findall(path.read_text(encoding="utf-8")):
         local = line.removeprefix("uses: ./")
@@ -82,7 +84,7 @@ def test_every_action_is_pinned_by_its_commit_with_its_version(path: Path) -> No
 
 def test_an_action_is_pinned_to_one_commit_everywhere() -> None:
     found: dict[str, set[tuple[str, str]]] = {}
-    for path in (*WORKFLOWS, *ACTIONS):
+    for path in (*WORKFLOWS, *ACTIONS, OFFERED):
         for line in USES.findall(path.read_text(encoding="utf-8")):
             if pin := PINNED.fullmatch(line):
                 found.setdefault(pin["action"], set()).add((pin["commit"], pin["version"]))
@@ -143,6 +145,19 @@ def test_ci_runs_the_cells_of_released_versions() -> None:
     chosen = [cell for part in job["strategy"]["matrix"]["cells"] for cell in select([part])]
 
     assert sorted(chosen) == sorted(covering_cells())
+
+
+def test_a_workflow_tries_the_next_versions_each_week_and_may_write_nothing() -> None:
+    path = GITHUB / "workflows" / "pre-releases.yml"
+    (job,) = jobs(path).values()
+
+    # YAML reads the key `on` as a truth value.
+    (scheduled,) = yaml.safe_load(path.read_text(encoding="utf-8"))[True]["schedule"]
+    assert re.fullmatch(r"\d+ \d+ \* \* [0-6]", scheduled["cron"])
+    assert [step["env"] for step in job["steps"] if step.get("run") == "make matrix"] == [
+        {"CELLS": NEXT}
+    ]
+    assert job["permissions"] == {"contents": "read"}
 
 
 def test_the_image_of_the_compose_file_is_among_those_of_the_proof() -> None:
