@@ -111,13 +111,13 @@ def certify(
 
     It reports of each behaviour whether the queue manager agrees, and what a difference means for
     the handler. The record has the same, and the versions: no name of a queue or queue manager, no
-    message, no user id and no host, so that you can publish it.
+    message, no user id and no host, so that you can share it.
 
     Exit code 0 if no behaviour differs; 1 if one does; 2 if the behaviours could not be tried.
 
     Takes:
       --scratch-prefix PREFIX: How the names of the scratch queues begin.
-      --record FILE: Also write a record to publish to a file, as JSON.
+      --record FILE: Also write a record to a file, as JSON.
       --mqsc: Print the MQSC commands for an administrator, and do not connect.
       --wait-for-quiesce SECONDS: At the end, wait for someone to quiesce the queue manager, and
         observe it.
