@@ -21,6 +21,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
+PYODIDE := .tools/pyodide/.set-up
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up setup run up down test test-changed test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel matrix clean java
@@ -123,7 +124,7 @@ check-rules:
 prose: $(READY)  ## the words of documents, docstrings and messages (IN=directory: there only)
 	@$(BIN)/python -m tests.support.prose $(IN)
 
-docs: $(READY)  ## the documentation as a site in var/site; fails for a broken link
+docs: $(READY) $(PYODIDE)  ## the documentation as a site in var/site; fails for a broken link
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 docs-serve: $(READY)  ## the site on port 8000, built again at each change
@@ -188,6 +189,13 @@ image:  ## the image with its labels, by Docker: IMAGE=registry.example.com/mqdl
 
 sbom: .tools/.set-up $(READY)  ## the bill of materials of the image, CycloneDX in var/sbom.json
 	@.tools/bin/python -m deploy.sbom var/sbom.json
+
+# Python for the browser, which npm compares with the digests of its lock. The site's page that tries
+# a table needs it, and says so where it is not.
+$(PYODIDE): deploy/pyodide/package-lock.json
+	@mkdir -p $(@D) && cp deploy/pyodide/*.json $(@D)
+	@if command -v npm >/dev/null; then npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel error && touch $@; \
+	  else echo "npm is not installed: the site cannot try tables in the browser" >&2; fi
 
 .tools/.set-up: deploy/tools.lock $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .tools

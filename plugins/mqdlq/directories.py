@@ -5,7 +5,6 @@ size, so that nothing waits for a device or a pipe.
 """
 
 import os
-import pwd
 import re
 import stat
 import tempfile
@@ -80,6 +79,8 @@ def shown(path: Path | str) -> str:
 
 def account() -> str:
     """Return the name of this process's user in the operating system, or its number."""
+    import pwd  # noqa: PLC0415 (a browser, where tables can be tried, has no such module)
+
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # as in a container that runs under any number

@@ -32,6 +32,12 @@ _DOCUMENTS: Final = {page: document for document, page in PAGES.items()}
 _LINK: Final = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s]+)\)")
 _CODE: Final = re.compile(r"^(?:```+|~~~+).*?^(?:```+|~~~+)\s*$", re.MULTILINE | re.DOTALL)
 
+_POLICY: Final = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; img-src 'self'"
+    " data:; style-src 'self' 'unsafe-inline'; form-action 'none'; frame-src 'none';"
+    " object-src 'none'"
+)
+
 log = logging.getLogger("mkdocs.hooks.site")
 
 
@@ -40,13 +46,28 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for document, page in PAGES.items():
         text = (ROOT / document).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=text))
+    sys.path.append(str(ROOT))
+    from tests.support.docs.browser_page import page_files  # noqa: PLC0415 (needs the product)
+
+    for name, found in page_files():
+        if isinstance(found, Path):
+            files.append(File.generated(config, f"try/{name}", abs_src_path=str(found)))
+        else:
+            files.append(File.generated(config, f"try/{name}", content=found))
     return files
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001 (MkDocs)
+    """Have browsers keep the page that takes users' data from talking to anybody else."""
+    if page.file.src_uri != "try/index.md":
+        return output
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+    return output.replace("<head>", f"<head>{policy}", 1)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Return a page's text with the parts that only the site has, and the links of the site."""
     if "<!-- built: " in markdown:
-        sys.path.append(str(ROOT))
         from tests.support.docs.pages import built  # noqa: PLC0415 (few pages need the product)
 
         markdown = built(markdown)

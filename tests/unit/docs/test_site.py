@@ -6,10 +6,13 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
+from tests.support.docs.browser_page import PACKAGES, commands, imported
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.slow
@@ -51,3 +54,30 @@ def test_links_of_documents_lead_to_the_site_or_to_the_repository(site: Path) ->
 
     assert 'href="contributing/index.html"' in home
     assert f'href="{REPOSITORY}/tests/contract/' in coverage
+
+
+def test_what_runs_in_the_browser_needs_no_package_but_click() -> None:
+    installed = {
+        name.partition(".")[0]
+        for name, file in imported().items()
+        if "site-packages" in file and not name.startswith("_")
+    }
+
+    assert installed <= set(PACKAGES)
+
+
+def test_what_runs_in_the_browser_has_the_data_files_of_its_modules() -> None:
+    names = set(zipfile.ZipFile(BytesIO(commands())).namelist())
+
+    assert {"click/testing.py", "mqdlq/cli/explain.py", "mqdlq/constants/names.txt"} <= names
+    assert not [name for name in names if name.startswith(("mqdlq/web", "mqdlq/ledger"))]
+
+
+def test_the_page_that_takes_users_data_may_talk_to_its_own_site_only(site: Path) -> None:
+    page = (site / "try" / "index.html").read_text(encoding="utf-8")
+    policy = re.search(r'<head><meta http-equiv="Content-Security-Policy" content="([^"]+)">', page)
+
+    assert policy
+    assert policy[1].startswith("default-src 'self';")
+    assert not re.search(r"https?:|\*", policy[1])
+    assert "Content-Security-Policy" not in (site / "index.html").read_text(encoding="utf-8")
