@@ -264,21 +264,9 @@ def find_wheels() -> list[Path]:
 
 def newest(package: str) -> str:
     """Return the newest version of a package, which may be a pre-release."""
+    options = ("--quiet", "--no-header", "--no-annotate", "--no-deps", "--prerelease", "allow")
     done = subprocess.run(
-        [
-            UV,
-            *[
-                "pip",
-                "compile",
-                "--quiet",
-                "--no-header",
-                "--no-annotate",
-                "--no-deps",
-                "--prerelease",
-                "allow",
-                "-",
-            ],
-        ],
+        [UV, "pip", "compile", *options, "-"],
         input=package,
         capture_output=True,
         text=True,
