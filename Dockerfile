@@ -1,7 +1,7 @@
 # The image of the compose file: Airflow, Spark, this project and both MQ clients, above what
 # MQ_CLIENT names:
-#     ibm       IBM's redistributable client, which the build downloads
-#     embedded  the embedded queue manager, and nothing of IBM's: an image to try mqdlq with
+#     ibm          IBM's redistributable client, which the build downloads
+#     (no value)   the embedded queue manager, and nothing of IBM's: an image to try mqdlq with
 # The build downloads two images, Debian's Java, uv, and the packages of requirements.lock: the
 # images by version, IBM's client and the Python packages by checksum.
 #     docker compose build
@@ -17,7 +17,7 @@ ARG MQ_CLIENT_SHA256=5398c48756e80f1cbba86d17d75a55d18f9164bafa6b48eb7f501efc524
 
 # IBM's client: libmqm_r and libmqic_r for both Python clients, headers to build pymqi with.
 # By downloading it you accept IBM's licence for it; the image keeps it in /opt/mqm/licenses.
-# For MQ_CLIENT=embedded the stage has two empty directories instead.
+# Without MQ_CLIENT the stage has two empty directories instead.
 FROM debian:12.11-slim AS mq-client
 ARG MQ_CLIENT
 ARG MQ_CLIENT_VERSION
@@ -30,8 +30,8 @@ RUN case "${MQ_CLIENT}" in \
       ibm) apt-get update && \
         apt-get install --yes --no-install-recommends ca-certificates curl && \
         rm -rf /var/lib/apt/lists/* ;; \
-      embedded) mkdir /opt/mqm /opt/mqm-sdk ;; \
-      *) echo "MQ_CLIENT is '${MQ_CLIENT}': set it to ibm or embedded" >&2; exit 1 ;; \
+      "") mkdir /opt/mqm /opt/mqm-sdk ;; \
+      *) echo "MQ_CLIENT is '${MQ_CLIENT}': set it to ibm, or to nothing" >&2; exit 1 ;; \
     esac
 WORKDIR /opt/mq-archive
 RUN [ "${MQ_CLIENT}" = ibm ] || exit 0; \
@@ -101,10 +101,10 @@ LABEL org.opencontainers.image.title="mqdlq" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.created="${CREATED}" \
       org.opencontainers.image.source="${SOURCE}" \
-      org.opencontainers.image.licenses="Apache-2.0 AND LicenseRef-IBM-MQ-redistributable-client" \
+      org.opencontainers.image.licenses="Apache-2.0${MQ_CLIENT:+ AND LicenseRef-IBM-MQ-redistributable-client}" \
       org.opencontainers.image.base.name="docker.io/${AIRFLOW_IMAGE}" \
-      mqdlq.mq-client="${MQ_CLIENT}" \
-      mqdlq.mq-client.version="${MQ_CLIENT_VERSION}"
+      mqdlq.mq-client="${MQ_CLIENT:-embedded}" \
+      mqdlq.mq-client.version="${MQ_CLIENT:+${MQ_CLIENT_VERSION}}"
 USER 0
 # hadolint ignore=DL3008
 RUN apt-get update && \

@@ -6,7 +6,8 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 TEST_PROCESSES ?= 2
 
-# The image that `make image` builds, and the address of the repository for its labels.
+# The image that `make image` builds, by which program, and the address of the repository for its labels.
+DOCKER ?= docker
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= mqdlq:$(VERSION)
 SOURCE ?= unknown
@@ -182,13 +183,16 @@ supply-chain: .tools/.set-up $(READY)  ## docs/reference/licences.md, and known 
 	@$(BIN)/python deploy/supply_chain.py
 
 image:  ## the image with its labels, by Docker: IMAGE=registry.example.com/mqdlq:0.1.0
-	@docker build --target production --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
+	@$(DOCKER) build --target production --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
 	  --build-arg REVISION="$$(git rev-parse HEAD)" --build-arg SOURCE="$(SOURCE)" \
 	  --build-arg CREATED="$$(git log -1 --format=%cI)" \
 	  --build-arg MQ_CLIENT_VERSION --build-arg MQ_CLIENT_SHA256 .
 
-sbom: .tools/.set-up $(READY)  ## the bill of materials of the image, CycloneDX in var/sbom.json
-	@.tools/bin/python -m deploy.sbom var/sbom.json
+sbom: .tools/.set-up  ## the bill of materials of the image IMAGE, CycloneDX in var/sbom.json
+	@mkdir -p -m 0700 var
+	@$(DOCKER) run --rm --interactive --network none --entrypoint python3 $(IMAGE) - \
+	  <deploy/inventory.py >var/inventory.json
+	@.tools/bin/python -m deploy.sbom var/inventory.json var/sbom.json
 
 # Python for the browser, which npm compares with the digests of its lock. The site's page that tries
 # a table needs it, and says so where it is not.

@@ -35,7 +35,16 @@ def _chart() -> str:
 @pytest.fixture(name="rendered", scope="module")
 def _rendered(chart: str) -> list[dict[str, Any]]:
     """Return the objects that Kubernetes would get."""
-    command = ["helm", "template", "airflow", chart, "--namespace", "mqdlq", "--values", VALUES]
+    command = [
+        "helm",
+        "template",
+        "airflow",
+        chart,
+        "--namespace",
+        "mqdlq",
+        "--values",
+        f"{VALUES}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [one for one in yaml.safe_load_all(done.stdout) if one]
@@ -45,7 +54,7 @@ def containers(rendered: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the containers of our image, by service or job."""
     image = values()["images"]["airflow"]
     name = f"{image['repository']}:{image['tag']}"
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for one in rendered:
         pod = one.get("spec", {}).get("template", {}).get("spec", {})
         found |= {c["name"]: c for c in pod.get("containers", ()) if c["image"] == name}

@@ -93,8 +93,10 @@ def test_the_image_has_the_labels_of_the_oci_specification() -> None:
         *("title", "description", "version", "revision", "created", "source", "licenses"),
         *("base.name", "mqdlq.mq-client", "mqdlq.mq-client.version"),
     }
-    used = {name for value in labels.values() for name in re.findall(r"\$\{(\w+)\}", value)}
+    used = {name for value in labels.values() for name in re.findall(r"\$\{(\w+)", value)}
     assert used <= set(arguments)
+    ibms = " AND LicenseRef-IBM-MQ-redistributable-client"
+    assert labels[prefix + "licenses"] == f"Apache-2.0${{MQ_CLIENT:+{ibms}}}"
     project = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
     assert f'description = "{labels[prefix + "description"]}"' in project
     makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
@@ -147,7 +149,7 @@ def test_the_client_is_unpacked_if_its_checksum_is_the_given_one(
 
 
 def test_an_image_with_the_embedded_queue_manager_downloads_nothing_of_ibms(tmp_path: Path) -> None:
-    done = unpack(tmp_path, "no version", "no checksum", client="embedded")
+    done = unpack(tmp_path, "no version", "no checksum", client="")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert list((tmp_path / "work").iterdir()) == []
@@ -165,7 +167,7 @@ def test_the_build_refuses_a_client_that_it_does_not_know(tmp_path: Path) -> Non
 
     assert (done.returncode, done.stderr) == (
         1,
-        "MQ_CLIENT is 'ibmmq': set it to ibm or embedded\n",
+        "MQ_CLIENT is 'ibmmq': set it to ibm, or to nothing\n",
     )
 
 
