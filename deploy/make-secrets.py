@@ -38,9 +38,9 @@ def make(directory: Path) -> list[str]:
 
     for name in ("airflow_secret_key", "airflow_jwt_secret", "postgres_password"):
         secret(name, _random)
-    for name in ("mq_admin_password", "s3_password"):
-        secret(name, _random)
-    secret("s3_user", lambda: "mqdlq")
+    secret("mq_admin_password", _random)
+    user, password = secret("s3_user", lambda: "mqdlq"), secret("s3_password", _random)
+    secret("aws_config", lambda: _AWS_CONFIG.format(user, password))
     secret("airflow_fernet_key", lambda: base64.urlsafe_b64encode(os.urandom(32)).decode())
     secret("airflow_passwords", lambda: json.dumps({"admin": _random()}))
     for role, url in (("airflow", "airflow_database_url"), ("mqdlq", "ledger_url")):
@@ -57,6 +57,15 @@ def make(directory: Path) -> list[str]:
 def _random() -> str:
     return secrets.token_urlsafe(24)
 
+
+# The object store of the compose file, as AWS's own tools read it.
+_AWS_CONFIG = """\
+[default]
+region = us-east-1
+endpoint_url = http://s3:9000
+aws_access_key_id = {}
+aws_secret_access_key = {}
+"""
 
 # A connection whose other end is gone without a word, as after a cut of the network, ends within
 # half a minute. Linux would wait two hours for an answer, and a quarter of one to send.

@@ -49,6 +49,8 @@ runroot = "{place}/run"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 # How this machine reaches packages; a build in a container reaches them the same way.
 HANDED_IN = ("http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL", "UV_DEFAULT_INDEX")
+S3_IMAGE = "localhost/s3-server:1"
+"""The image of .env.example is named by its digest, which no other image can have."""
 CHECKS_EVERY_S = 2
 PODMAN = "/usr/bin/podman"
 
@@ -139,12 +141,10 @@ class Engine:
         airflow = variables()["AIRFLOW_IMAGE"]
         version = re.search(r"slim-([\d.]+)-", airflow)
         assert version
-        lock = (PROJECT / "requirements.lock").read_text(encoding="utf-8")
-        pins = re.findall(r"(?m)^([a-z0-9-]+==[^ \n]+(?: ; .*)?) \\$", lock)
-        self._build(
-            f"docker.io/{airflow}", "airflow", f"--build-arg=AIRFLOW_VERSION={version[1]}", pins
-        )
-        self._build(f"docker.io/library/{variables()['POSTGRES_IMAGE']}", "postgres", "", [])
+        argument = f"--build-arg=AIRFLOW_VERSION={version[1]}"
+        self._build(f"docker.io/{airflow}", "airflow", argument, "requirements.lock")
+        self._build(f"docker.io/library/{variables()['POSTGRES_IMAGE']}", "postgres")
+        self._build(S3_IMAGE, "s3", "", "requirements-dev.lock")
 
     def _make_debian(self, name: str) -> None:
         if self._has(name):
@@ -171,10 +171,12 @@ class Engine:
         self.podman("import", "--quiet", *changes, "--change=CMD bash", str(archive), name)
         archive.unlink()
 
-    def _build(self, name: str, what: str, argument: str, pins: list[str]) -> None:
-        """Build one of the stand-ins, in a directory with the pins of the lock."""
+    def _build(self, name: str, what: str, argument: str = "", lock: str = "") -> None:
+        """Build one of the stand-ins, in a directory with the pins of a lock."""
         if self._has(name):
             return
+        pinned = (PROJECT / lock).read_text(encoding="utf-8") if lock else ""
+        pins = re.findall(r"(?m)^([a-z0-9-]+==[^ \n]+(?: ; .*)?) \\$", pinned)
         context = PLACE / what
         shutil.rmtree(context, ignore_errors=True)
         shutil.copytree(Path(__file__).with_name("images"), context)

@@ -11,10 +11,10 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import httpx
@@ -22,12 +22,13 @@ import pytest
 
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.ledger import Ledger, open_ledger
-from tests.e2e.containers.engine import PODMAN, PROJECT, Engine
+from tests.e2e.containers.engine import PLACE, PODMAN, PROJECT, Engine
 from tests.e2e.running.services import ENDED, Airflow, free_port
-from tests.unit.deploy.compose_file import services
+from tests.unit.deploy.compose_file import services, variables
 
 LOOPBACK = "127.0.0.1"
 NAME = "mqdlq-here"
+IMAGE = f"localhost/{variables()['MQDLQ_IMAGE']}"
 COPIED = (
     *("docker-compose.yaml", ".env.example", "Dockerfile", ".dockerignore", "requirements.lock"),
     *("requirements-dev.lock", "pyproject.toml", "README.md", "LICENSE", "NOTICE"),
@@ -39,6 +40,10 @@ SERVICES = tuple(
     for name, service in services().items()
     if not service.get("profiles") and name not in ONE_SHOT
 )
+# Volumes of a size that a test can fill, as the engine's own option for a volume makes them: the
+# user to whom each belongs, and its file system's place in it.
+SMALL = {"state": ("50000", "lake"), "postgres": ("0", "")}
+SIZE = "1g"
 # One process in the container of the scheduler answers about QM1, which is on its volume.
 PLACES = """
 import json, sys
@@ -68,24 +73,21 @@ print(json.dumps({"depths": depths, "ids": found}))
 
 
 class Containers:
-    """The services of the compose file, each a container, in a directory of a test."""
+    """The services of the compose file, each a container, in a directory of a test.
 
-    def __init__(self, engine: Engine, directory: Path) -> None:
+    `project` is the checkout whose files they are; `settings` are variables of .env.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        directory: Path,
+        project: Path = PROJECT,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.engine = engine
         self.directory = directory / "project"
-        for name in COPIED:
-            source, target = PROJECT / name, self.directory / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if source.is_dir():
-                ignored = shutil.ignore_patterns("__pycache__", "secrets")
-                shutil.copytree(source, target, ignore=ignored, symlinks=True)
-            else:
-                shutil.copy(source, target)
-        handler = self.directory / "include/rules/demo.yaml"
-        # Once a day: a run every five minutes would be in the way.
-        text, replaced = re.subn(r"(?m)^schedule:.*$", "schedule: 0 2 * * *", handler.read_text())
-        assert replaced == 1
-        handler.write_text(text)
+        self.take_over(project)
         ports = ("AIRFLOW_PORT", "POSTGRES_PORT", "SPARK_PORT")
         self.ports = {name: free_port() for name in ports}
         self.fills = 1
@@ -93,7 +95,37 @@ class Containers:
             **engine.environment,
             "COMPOSE_PROJECT_NAME": NAME,
             **{name: str(port) for name, port in self.ports.items()},
+            **settings,
         }
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start the services as administrators do; end them with all that they left."""
+        self.remove_what_was_left()
+        self.make_small_volumes()
+        try:
+            self.script("deploy/compose.sh", "up")
+            yield
+        finally:
+            self.remove()
+        assert self.engine.podman("ps", "--all", "--quiet") == ""
+        assert NAME not in self.engine.podman("volume", "ls", "--quiet")
+
+    def take_over(self, project: Path) -> None:
+        """Have the files of a checkout, and keep what is not of it: .env and the secrets."""
+        for name in COPIED:
+            source, target = project / name, self.directory / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                ignored = shutil.ignore_patterns("__pycache__", "secrets")
+                shutil.copytree(source, target, ignore=ignored, symlinks=True, dirs_exist_ok=True)
+            else:
+                shutil.copy(source, target)
+        handler = self.directory / "include/rules/demo.yaml"
+        # Once a day: a run every five minutes would be in the way.
+        text, replaced = re.subn(r"(?m)^schedule:.*$", "schedule: 0 2 * * *", handler.read_text())
+        assert replaced == 1
+        handler.write_text(text)
 
     @property
     def address(self) -> str:
@@ -107,6 +139,33 @@ class Containers:
         """The address of the ledger from this machine, as the compose file maps its port."""
         port = f"@{LOOPBACK}:{self.ports['POSTGRES_PORT']}"
         return self.secret("ledger_url").replace("@postgres:5432", port)
+
+    # -- volumes that can be full
+
+    def make_small_volumes(self) -> None:
+        """Make volumes before the compose file does: in memory, of a size that a test can fill."""
+        for name, (user, inside) in SMALL.items():
+            place = PLACE / "volumes" / name
+            (place / inside).mkdir(parents=True)
+            options = f"size={SIZE},mode=0700,uid={user}"
+            _run("/bin/mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place / inside))
+            shutil.chown(place, int(user), 0)
+            place.chmod(0o700)
+            bound = ("--opt=type=none", "--opt=o=rbind", f"--opt=device={place}")
+            self.engine.podman("volume", "create", *bound, f"{NAME}_{name}")
+
+    @contextmanager
+    def full(self, name: str) -> Iterator[None]:
+        """Leave no room in one of these volumes."""
+        filler = PLACE / "volumes" / name / SMALL[name][1] / "filler"
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(2**16)):
+                pass
+        assert shutil.disk_usage(filler.parent).free == 0
+        try:
+            yield
+        finally:
+            filler.unlink()
 
     # -- by our own scripts and Docker Compose
 
@@ -174,6 +233,11 @@ class Containers:
         finally:
             self.engine.podman("network", "connect", f"--alias={service}", network, container)
 
+    def bill_of_materials(self) -> str:
+        """Make the image's bill by the checkout's own command, and return it."""
+        self._run(["make", "-C", str(PROJECT), "sbom", "DOCKER=podman", f"IMAGE={IMAGE}"], 300)
+        return (PROJECT / "var/sbom.json").read_text(encoding="utf-8")
+
     def inside(self, service: str, *command: str) -> str:
         return self.engine.podman("exec", f"{NAME}-{service}-1", *command)
 
@@ -205,6 +269,11 @@ class Containers:
 
     def remove(self) -> None:
         self.compose("--profile", "*", "down", "--volumes", "--timeout", "10")
+        for name, (_, inside) in SMALL.items():
+            place = PLACE / "volumes" / name
+            if (place / inside).is_mount():
+                _run("/bin/umount", str(place / inside))
+            shutil.rmtree(place, ignore_errors=True)
 
 
 class AirflowInContainers(Airflow):
@@ -266,6 +335,10 @@ class AirflowInContainers(Airflow):
                 return bool(connection.exec_driver_sql(of_the_run, run).scalar())
         task = {"takes its snapshot": "snapshot", "evaluates": "evaluate", "retries": "retry"}
         return self.tasks("demo", run_id).get(task[moment]) == "running"
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
 
 
 def wait_until_healthy(containers: Containers, limit_s: float = 300) -> None:

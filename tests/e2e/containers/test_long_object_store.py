@@ -1,0 +1,66 @@
+"""The containers with their lake in an object store, itself a container of the compose file.
+
+Only variables of .env are others: the profile `s3`, the address of the lake, and the store's image,
+which is a stand-in of packages (moto's server) with the words of MinIO's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.containers.account import RUN_LIMIT_S, STORY, check_the_account, run_once
+from tests.e2e.containers.engine import S3_IMAGE, Engine
+from tests.e2e.containers.services import AirflowInContainers, Containers
+from tests.e2e.running.browser import browser
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
+
+IN_THE_STORE = """
+import fsspec
+from collections import Counter
+files = fsspec.filesystem("s3").find("lake")
+print(*Counter(file.split("/")[2] for file in files))
+"""
+
+
+@pytest.fixture(name="containers", scope="module")
+def _containers(engine: Engine, directory: Path) -> Iterator[Containers]:
+    settings = {
+        "COMPOSE_PROFILES": "embedded,s3",
+        "MQDLQ_LAKE": "s3://lake/dlq",
+        "S3_IMAGE": S3_IMAGE,
+    }
+    containers = Containers(engine, directory, settings=settings)
+    with containers.running():
+        yield containers
+
+
+def test_the_demo_runs_with_its_lake_in_an_object_store(
+    containers: Containers,
+    airflow: AirflowInContainers,
+    tell: Callable[[str], None],
+) -> None:
+    airflow.wait(lambda: bool(airflow.runs("demo")))
+    (scheduled,) = airflow.runs("demo")
+    ended = airflow.wait_for_run("demo", scheduled["dag_run_id"], RUN_LIMIT_S)
+    assert (scheduled["run_type"], ended) == ("scheduled", "success"), containers.last_words()
+    assert airflow.outcomes("demo", scheduled["dag_run_id"]) == STORY
+    tell(f"scheduled run: {STORY}")
+    tell(f"manual run: {run_once(airflow, containers)}")
+
+    assert containers.state_of("s3") == ("running", "healthy")
+    found = containers.inside("airflow-scheduler", "python", "-c", IN_THE_STORE).split()
+    assert {"snapshots", "plans", "archive"} <= {*found}
+    assert "lake" not in containers.inside("airflow-scheduler", "ls", "/var/lib/mqdlq").split()
+    check_the_account(airflow, containers)
+
+
+def test_the_page_reads_the_object_store(
+    containers: Containers, airflow: AirflowInContainers, tmp_path: Path
+) -> None:
+    with browser(tmp_path / "browser") as page:
+        page.log_in(containers.address, airflow.token)
+        page.open(f"{containers.address}/mqdlq/", "no MQDLH", "batch-unload")
