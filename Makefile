@@ -26,7 +26,7 @@ PYODIDE := .tools/pyodide/.set-up
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up setup run up down test test-changed test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel matrix clean java
-.PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom compose-here
+.PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom compose-here compose-faults
 .PHONY: prove proved-on compose-prove release-check release-notes release-image
 
 help:  ## this list
@@ -153,8 +153,11 @@ compose-up:  ## docker-compose.yaml: Airflow, PostgreSQL, Spark and IBM MQ in co
 compose-down:  ## stop it; its volumes stay (`docker compose down --volumes` removes them)
 	@bash deploy/compose.sh down
 
-compose-here: .tools/.set-up $(READY)  ## what compose-up starts, by podman on base images of packages; each container killed
-	$(BIN)/pytest --quiet tests/e2e/containers
+compose-here: .tools/.set-up $(READY)  ## what compose-up starts, by podman on base images of packages, and the demo in it
+	$(BIN)/pytest --quiet tests/e2e/containers/test_long_demo.py
+
+compose-faults: .tools/.set-up $(READY)  ## kills, pauses, cuts, full volumes, a restore, an upgrade and an object store there
+	$(BIN)/pytest --quiet tests/e2e/containers --ignore tests/e2e/containers/test_long_demo.py
 
 compose-test:  ## the demo on the queue manager in its container and on the Spark cluster
 	@bash deploy/compose.sh test

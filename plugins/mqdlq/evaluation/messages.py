@@ -32,8 +32,9 @@ from mqdlq.errors import LakeError
 from mqdlq.evaluation.workers import run_on_workers, ship_code
 from mqdlq.lake import Snapshot
 from mqdlq.lake.arrow import keep_pandas_out
-from mqdlq.lake.files import Files, open_parquet, verify
-from mqdlq.lake.schema import HEADERS, FileDigest
+from mqdlq.lake.files import Files, open_parquet, read_batches, verify
+from mqdlq.lake.schema import HEADERS, SETTLED, FileDigest
+from mqdlq.lake.storage import is_local
 from mqdlq.model import QueueKind
 from mqdlq.plan import MESSAGES_TO_A_BUCKET
 from mqdlq.rules import RulesError, RulesTable, parse
@@ -346,15 +347,46 @@ def _names_of(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _read(spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]) -> DataFrame:
-    schema = ", ".join(f"`{name}` {_SPARK_TYPES[HEADERS.field(name).type]}" for name in columns)
+    schema = pa.schema([HEADERS.field(name) for name in columns])
     return _verified(spark, [snapshot.headers for snapshot in snapshots], schema)
 
 
-def _verified(spark: SparkSession, files: Sequence[Files], schema: str) -> DataFrame:
-    """Return the rows of files that Spark itself reads: they are verified before."""
-    for some in files:
-        verify(some)
-    return spark.read.schema(schema).parquet(*(lake.uri(one) for some in files for one in some))
+def _verified(spark: SparkSession, given: Sequence[Files], schema: pa.Schema) -> DataFrame:
+    """Return the rows of files, each with the `file` that it is in.
+
+    Spark itself reads what is on a disk, which is verified before. Its workers read an object
+    store as they write to it, and verify what they read: Spark would need Hadoop's file system.
+    """
+    files = {location: digest for some in given for location, digest in some.items()}
+    if all(map(is_local, files)):
+        verify(files)
+        names = ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in schema)
+        rows = spark.read.schema(names).parquet(*map(lake.uri, files))
+        # The names are percent-encoded, where a plus stands for itself.
+        path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+        return rows.select(*schema.names, path.alias("file"))
+    places = spark.createDataFrame(pa.table({"file": list(files)})).repartition(len(files))
+    with_file = schema.append(pa.field("file", pa.string()))
+    return run_on_workers(places, partial(_rows_of_files, files, with_file), with_file)
+
+
+def _rows_of_files(
+    files: Files, schema: pa.Schema, places: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for location in (one for batch in places for one in batch.column("file").to_pylist()):
+        for rows in read_batches({location: files[location]}, schema.names, rows=ROWS_AT_ONCE):
+            found = {
+                **dict(zip(rows.schema.names, rows.columns, strict=True)),
+                "file": pa.array([location] * rows.num_rows, pa.string()),
+            }
+            # A column that an older snapshot lacks is null, as where Spark reads.
+            columns = [
+                found[field.name].cast(field.type)
+                if field.name in found
+                else pa.nulls(rows.num_rows, field.type)
+                for field in schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _settled(
@@ -372,10 +404,10 @@ def _settled(
         for snapshot_id in snapshot.manifest.refers_to
     }
     referred = [Snapshot.at(place) for place in sorted(places)]
-    schema = "browse_seq bigint, message_key binary, snapshot_id string"
-    rows = _verified(spark, compact, schema)
+    read = ("browse_seq", "message_key", "snapshot_id")
+    rows = _verified(spark, compact, pa.schema([SETTLED.field(name) for name in read]))
     held_by = F.col("snapshot_id").alias("held_by")
-    rows = rows.select("browse_seq", "message_key", held_by, "_metadata")
+    rows = rows.select("browse_seq", "message_key", held_by, "file")
     settled = _with_their_snapshots(spark, rows, snapshots)
     settled = settled.withColumn("browsed_at", F.col("taken_at"))
     of_settled = {"browse_seq", "message_key", "browsed_at"}
@@ -412,10 +444,8 @@ def _with_their_snapshots(
         for number, snapshot in enumerate(oldest_first)
     ]
     known = spark.createDataFrame(pa.Table.from_pylist(taken))
-    # The names are percent-encoded, where a plus stands for itself.
-    path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
-    place = F.regexp_extract(path, r"([^/]+/[^/]+/[^/]+)/(?:headers|settled)/[^/]+\z", 1)
-    return rows.withColumn("place", place).join(F.broadcast(known), "place")
+    place = F.regexp_extract("file", r"([^/]+/[^/]+/[^/]+)/(?:headers|settled)/[^/]+\z", 1)
+    return rows.withColumn("place", place).drop("file").join(F.broadcast(known), "place")
 
 
 # Divide a snapshot's row groups into tasks, and read the rows of a task.

@@ -69,6 +69,10 @@ def filesystem(location: str) -> tuple[Any, str]:
     return files, str(path)
 
 
+def is_local(location: str) -> bool:
+    return isinstance(filesystem(location)[0], LocalFileSystem)
+
+
 def uri(location: str) -> str:
     """Return a location for Spark, with its scheme, or file: if it has none."""
     files, path = filesystem(location)

@@ -144,6 +144,8 @@ class Engine:
         argument = f"--build-arg=AIRFLOW_VERSION={version[1]}"
         self._build(f"docker.io/{airflow}", "airflow", argument, "requirements.lock")
         self._build(f"docker.io/library/{variables()['POSTGRES_IMAGE']}", "postgres")
+
+    def make_s3_image(self) -> None:
         self._build(S3_IMAGE, "s3", "", "requirements-dev.lock")
 
     def _make_debian(self, name: str) -> None:

@@ -24,10 +24,21 @@ from collections import Counter
 files = fsspec.filesystem("s3").find("lake")
 print(*Counter(file.split("/")[2] for file in files))
 """
+# Several snapshots are read by Spark's workers, however few their messages.
+ALL_SNAPSHOTS = """
+import fsspec, subprocess, sys
+files = fsspec.filesystem("s3").glob("lake/dlq/snapshots/*/*/*/_MANIFEST.json")
+given = [word for file in files for word in ("--snapshot", "s3://" + file.rpartition("/")[0])]
+command = ["spark-submit", "--master", "spark://spark-master:7077"]
+command += ["--conf", "spark.pyspark.python=" + sys.executable]
+command += ["/opt/mqdlq/spark/evaluate_rules.py", *given, "--plan", "s3://lake/dlq/plans/all"]
+sys.exit(subprocess.run(command).returncode)
+"""
 
 
 @pytest.fixture(name="containers", scope="module")
 def _containers(engine: Engine, directory: Path) -> Iterator[Containers]:
+    engine.make_s3_image()
     settings = {
         "COMPOSE_PROFILES": "embedded,s3",
         "MQDLQ_LAKE": "s3://lake/dlq",
@@ -56,6 +67,13 @@ def test_the_demo_runs_with_its_lake_in_an_object_store(
     assert {"snapshots", "plans", "archive"} <= {*found}
     assert "lake" not in containers.inside("airflow-scheduler", "ls", "/var/lib/mqdlq").split()
     check_the_account(airflow, containers)
+
+
+def test_sparks_workers_evaluate_snapshots_in_the_object_store(containers: Containers) -> None:
+    said = containers.inside("airflow-scheduler", "python", "-c", ALL_SNAPSHOTS)
+
+    assert "evaluate_rules: 2 snapshots: " in said
+    assert "evaluate_rules: plan all: " in said
 
 
 def test_the_page_reads_the_object_store(

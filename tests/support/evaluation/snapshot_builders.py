@@ -15,7 +15,7 @@ from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotManifest, SnapshotWriter
 from mqdlq.lake.schema import HEADERS, SETTLED
 from mqdlq.lake.snapshots import MANIFEST
-from mqdlq.lake.storage import make_directory, write_text
+from mqdlq.lake.storage import make_directory, new_file, write_text
 from mqdlq.model import QueueKind
 from mqdlq.rules import RulesTable, freeze, parse
 
@@ -86,11 +86,9 @@ def write_rows(
     directory = lake.snapshot_directory(root, "QM1", queue, snapshot_id)
     make_directory(f"{directory}/headers")
     nullable = pa.schema([field.with_nullable(True) for field in HEADERS])
-    pq.write_table(
-        pa.Table.from_pylist(rows, schema=nullable),
-        f"{directory}/headers/part-00000.parquet",
-        row_group_size=rows_to_a_group,
-    )
+    with new_file(f"{directory}/headers/part-00000.parquet") as file:
+        table_of_rows = pa.Table.from_pylist(rows, schema=nullable)
+        pq.write_table(table_of_rows, file, row_group_size=rows_to_a_group)
     manifest = SnapshotManifest(
         snapshot_id=snapshot_id,
         queue_manager="QM1",
@@ -116,6 +114,7 @@ def write_compact(
     table: RulesTable,
     *,
     snapshot_id: str,
+    queue: str = "DLQ",
     taken_at: datetime = NOON,
 ) -> str:
     """Write a snapshot whose settled messages have compact rows; return its directory.
@@ -133,7 +132,7 @@ def write_compact(
         for place, (browse_seq, row, held_by) in enumerate(settled)
     ]  # fmt: skip
     keys = {row["browse_seq"]: row["message_key"] for row in [*full, *compact]}
-    with SnapshotWriter(root, "QM1", "DLQ", snapshot_id) as writer:
+    with SnapshotWriter(root, "QM1", queue, snapshot_id) as writer:
         for _, key in sorted(keys.items()):
             writer.count(key, 1)
         writer.write_batch(pa.RecordBatch.from_pylist(full, schema=HEADERS))

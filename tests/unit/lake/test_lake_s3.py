@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from urllib.error import URLError
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,6 +17,7 @@ from mqdlq.errors import LakeError
 from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.lake import storage
 from mqdlq.lake.schema import PLAN
+from tests.support.object_store import new_bucket, object_store
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.slow
@@ -32,43 +27,14 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 @pytest.fixture(scope="module", name="endpoint")
 def _endpoint() -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"{address}/moto-api/", timeout=1).close()  # noqa: S310
-                break
-            except (URLError, OSError):
-                time.sleep(0.1)
+    with object_store() as address:
         yield address
-    finally:
-        server.terminate()
-        server.wait()
 
 
 @pytest.fixture(name="root")
-def _root(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Return a new bucket, found as anybody would: by the variables AWS's own tools read."""
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": endpoint,
-    }.items():
-        monkeypatch.setenv(name, value)
-    files = fsspec.filesystem("s3", skip_instance_cache=True)
-    bucket = f"lake-{os.urandom(4).hex()}"
-    files.mkdir(bucket)
-    yield f"s3://{bucket}/dlq"
-    fsspec.filesystem("s3").clear_instance_cache()
+def _root(endpoint: str) -> Iterator[str]:
+    with new_bucket(endpoint) as (root, _):
+        yield root
 
 
 def row(browse_seq: int) -> dict[str, object]:
