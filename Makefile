@@ -275,8 +275,6 @@ $(READY): requirements-dev.lock pyproject.toml embedded_mq/pyproject.toml $(UV) 
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable ./embedded_mq
 	@$(BIN)/python deploy/pymqi_layer.py requirements-dev.lock
-# Where both are, Airflow takes its own provider's hook for connections of type ibmmq, not ours.
-	@$(UV) pip uninstall --quiet --python $(BIN)/python apache-airflow-providers-ibm-mq 2>/dev/null
 	@touch $@
 
 # Spark's classes as the JVM reads them fastest: small jobs start in half the time. Optional.

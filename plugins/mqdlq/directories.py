@@ -9,6 +9,8 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterator
+from configparser import ConfigParser
+from configparser import Error as ConfigurationError
 from contextlib import contextmanager, suppress
 from errno import EFBIG, EINVAL, EPERM
 from pathlib import Path
@@ -30,6 +32,35 @@ MOST_BYTES: Final = 16 << 20
 
 _OPEN_ALREADY: Final = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """The names of files that this process holds open, such as a shell's process substitution."""
+
+
+OPTIONS: Final = {
+    "home": "Directory of the ledger, the lake and reports.",
+    "rules_dir": "Directory of handlers and rules tables.",
+    "lake": "Location of snapshots, plans and the archive: a path or a URL of fsspec.",
+    "ledger_url_file": "File with the URL of the ledger's database.",
+    "trace_url": "Address of a trace, with {trace_id} in it, for the page of a message.",
+    "ticket_url": "Address of a ticket, with {ticket} in it, for the inbox.",
+    "agents": "Whether assistants find tools at /mqdlq/mcp of the api-server: on, or nothing.",
+}
+"""Options in section `mqdlq` of Airflow's configuration, each in place of a variable MQDLQ_…."""
+
+
+def adopt_options() -> None:
+    """Set the variables MQDLQ_… that are not set from Airflow's configuration.
+
+    AIRFLOW__MQDLQ__HOME counts before `home` in section `mqdlq` of airflow.cfg. Processes that this
+    one starts inherit them.
+    """
+    home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+    file = Path(os.environ.get("AIRFLOW_CONFIG") or home / "airflow.cfg")
+    parser = ConfigParser(interpolation=None, strict=False)
+    with suppress(OSError, ConfigurationError, UnicodeDecodeError):  # Airflow reports them
+        parser.read(file, encoding="utf-8")
+    for name in OPTIONS:
+        written = parser.get("mqdlq", name, fallback="")
+        if value := os.environ.get(f"AIRFLOW__MQDLQ__{name.upper()}") or written:
+            os.environ.setdefault(f"MQDLQ_{name.upper()}", value)
 
 
 def home() -> Path:

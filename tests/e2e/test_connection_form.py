@@ -1,4 +1,4 @@
-"""The connection type `ibmmq` as people meet it: the form in a browser, the test by its button."""
+"""The connection type `mqdlq` as people meet it: the form in a browser, the test by its button."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_connection_form_saves_a_connection_and_its_test_names_missing_autho
         page.click("Add Connection")
         page.wait_for("Connection Type")
         fill(page, "input[name=connection_id]", "mq_orders")
-        choose(page, TYPE, "IBM MQ")
+        choose(page, TYPE, "IBM MQ (mqdlq)")
         page.wait_for("Standard Fields", "Host", "Login", "Password", "Port")
         fill(page, "input[name=login]", "mqdlq")
         # Airflow's button asks for port 0 if the port is empty, and refuses that as another port.
@@ -102,7 +102,7 @@ def test_the_connection_form_saves_a_connection_and_its_test_names_missing_autho
         page.click("Save")
         page.wait_for("mq_orders")
         found = server.get("/connections/mq_orders")
-        assert (found["conn_type"], found["login"]) == ("ibmmq", "mqdlq")
+        assert (found["conn_type"], found["login"]) == ("mqdlq", "mqdlq")
         extra = {key: value for key, value in json.loads(found["extra"]).items() if value}
         assert extra == {"queue_manager": "QM1", "transport": "embedded", "reconnect": "no"}
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mqdlq.directories import adopt_options
+
 if TYPE_CHECKING:
     from airflow.sdk import DAG
+
+adopt_options()  # all that Airflow imports of mqdlq is below this package
 
 
 def handler_dags(directory: Path | str | None = None) -> dict[str, DAG]:

@@ -1,10 +1,13 @@
-"""Describe the connection type `ibmmq` and its form for Airflow's providers manager.
+"""Describe to Airflow's providers manager what the package has, and the form of its connections.
 
 Found by the entry point `apache_airflow_provider` in pyproject.toml.
 """
 
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, Final
 
+from mqdlq.directories import OPTIONS
+from mqdlq.mqi.airflow_connections import CONNECTION_TYPE, SHARED_TYPE
 from mqdlq.mqi.client import CLIENT_NAMES
 from mqdlq.mqi.connection_settings import LENGTHS, RECONNECT, TRANSPORTS
 
@@ -39,30 +42,80 @@ _CHOICES: Final[dict[str, dict[str, Any]]] = {
 }
 
 
+_NAME: Final = "mqdlq"
+_MODULES: Final = {
+    "hooks": ("hooks.ibmmq",),
+    "operators": ("operators.stages", "operators.restore", "operators.submit"),
+    "triggers": ("triggers.arrival", "triggers.waiting"),
+    "bundles": ("dags.bundle",),
+}
+"""The modules of `mqdlq.airflow` that people may look for, by what they have."""
+
+
 def provider_info() -> dict[str, Any]:
-    """Describe the connection's form; what is typed into it is checked by `hook.settings_of`."""
+    """Describe the package; what is typed into the form is checked by `hooks.settings_of`."""
+    modules = {
+        kind: [
+            {
+                "integration-name": _NAME,
+                "python-modules": [f"mqdlq.airflow.{name}" for name in names],
+            }
+        ]
+        for kind, names in _MODULES.items()
+    }
+    integration = {
+        "integration-name": _NAME,
+        "external-doc-url": "https://www.ibm.com/docs/en/ibm-mq",
+        "tags": ["software"],
+    }
+    types = [_connection_type(CONNECTION_TYPE, "MqHook", "IBM MQ (mqdlq)")]
+    if not _has_official_provider():  # Airflow warns of a type that two packages have
+        types.append(_connection_type(SHARED_TYPE, "SharedTypeHook", "IBM MQ"))
+    return {
+        "package-name": "mqdlq",
+        "name": _NAME,
+        "description": "A dead-letter queue handler for IBM MQ.",
+        "integrations": [integration],
+        **modules,
+        "notifications": ["mqdlq.airflow.notifications.WebhookNotifier"],
+        "queues": ["mqdlq.airflow.triggers.messaging.DeadLetters"],
+        "connection-types": types,
+        "config": {_NAME: {"description": _SECTION, "options": _options()}},
+    }
+
+
+def _has_official_provider() -> bool:
+    try:
+        distribution("apache-airflow-providers-ibm-mq")
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _connection_type(name: str, hook: str, shown: str) -> dict[str, Any]:
     fields = {}
-    for name, text in _FIELDS.items():
+    for field, text in _FIELDS.items():
         label, _, description = text.partition(": ")
-        most = {"maxLength": LENGTHS[name]} if name in LENGTHS else {}
-        schema = {"type": ["string", "null"], **most, **_CHOICES.get(name, {})}
-        fields[name] = {"label": label, "description": description, "schema": schema}
+        most = {"maxLength": LENGTHS[field]} if field in LENGTHS else {}
+        schema = {"type": ["string", "null"], **most, **_CHOICES.get(field, {})}
+        fields[field] = {"label": label, "description": description, "schema": schema}
     behaviour = {
         "hidden-fields": ["schema"],
         "relabeling": {},
         "placeholders": {"host": "mq.example.com", "port": "1414", "login": "app"},
     }
     return {
-        "package-name": "mqdlq",
-        "name": "mqdlq",
-        "description": "A dead-letter queue handler for IBM MQ.",
-        "connection-types": [
-            {
-                "connection-type": "ibmmq",
-                "hook-class-name": "mqdlq.airflow.hooks.ibmmq.MqHook",
-                "hook-name": "IBM MQ",
-                "ui-field-behaviour": behaviour,
-                "conn-fields": fields,
-            }
-        ],
+        "connection-type": name,
+        "hook-class-name": f"mqdlq.airflow.hooks.ibmmq.{hook}",
+        "hook-name": shown,
+        "ui-field-behaviour": behaviour,
+        "conn-fields": fields,
     }
+
+
+_SECTION: Final = "Where mqdlq has its state and its handlers, if no variable MQDLQ_… says so."
+
+
+def _options() -> dict[str, Any]:
+    same = {"version_added": None, "type": "string", "default": None, "example": None}
+    return {name: {"description": text, **same} for name, text in OPTIONS.items()}

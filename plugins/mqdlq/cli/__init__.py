@@ -4,7 +4,10 @@ from typing import Final
 
 import click
 
+from mqdlq import directories
 from mqdlq.cli.commands import Command, OnDemand
+
+directories.adopt_options()
 
 COMMANDS: Final = {
     "init": Command("Write the first files of a handler.", "init:init"),

@@ -15,7 +15,7 @@ from mqdlq.controls.limits.control import NO_DEPTH
 from mqdlq.errors import LedgerUnavailableError, MqDlqError, OlderLedgerError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import open_ledger
-from mqdlq.local.environment import quieten_airflow, read_settings
+from mqdlq.local.environment import quieten_airflow, read_connection
 from mqdlq.model import Action, PutAuthority
 from mqdlq.mqi import permissions
 from mqdlq.mqi.client import printable_name
@@ -55,7 +55,9 @@ def check_permissions(name: str) -> int:
     handler = load_handler(name)
     source, text = handler.rules_text()
     table = parse(text, source, frozen=True)
-    settings = select_queue_manager(read_settings(handler.connection), table.control.input_q_mgr)
+    connection = read_connection(handler.connection)
+    settings = select_queue_manager(connection.settings(), table.control.input_q_mgr)
+    click.echo(connection.remark, nl=bool(connection.remark))
     try:
         with connect(settings) as queue_manager:
             as_others = [rule for rule in table.rules if rule.put_authority is PutAuthority.CTX]

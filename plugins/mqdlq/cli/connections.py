@@ -1,4 +1,4 @@
-"""The commands `mqdlq connection …`: define and test Airflow connections of type ibmmq."""
+"""The commands `mqdlq connection …`: define and test Airflow connections to queue managers."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ Id = Annotated[str, "ID: The connection's id, such as mq_qm1."]
 
 ConnectionId = Annotated[
     str,
-    "CONNECTION: The id of an Airflow connection of type ibmmq: of the environment"
+    "CONNECTION: The id of an Airflow connection of type mqdlq or ibmmq: of the environment"
     " (AIRFLOW_CONN_*), or of this Airflow.",
 ]
 """The connection that a command uses."""
@@ -165,9 +165,9 @@ def test(conn_id: Id) -> None:
     """
     _prepare()
     with refusing(MqDlqError):
-        settings = environment.read_settings(conn_id)
-        is_usable, text = permissions.check_connection(settings, STATE_QUEUE)
-    click.echo(text)
+        connection = environment.read_connection(conn_id)
+        is_usable, text = permissions.check_connection(connection.settings(), STATE_QUEUE)
+    click.echo("\n".join(filter(None, (text, connection.remark))))
     raise SystemExit(int(not is_usable))
 
 

@@ -64,7 +64,7 @@ def init(
     other messages on the queue. The handler has no schedule, and in Airflow a person approves each
     plan. Prints the files and the next commands.
 
-    The queue manager comes from --connection, from the only connection of type ibmmq in the
+    The queue manager comes from --connection, from the only connection to one in the
     environment (AIRFLOW_CONN_*), or from --queue-manager. If it answers, it is asked for its
     dead-letter queue. An existing file with another text is an error, and nothing is written.
 
@@ -181,7 +181,7 @@ def _of_connection(conn_id: str, queue_manager: str) -> Facts:
         raise ConnectionSettingsError(
             "MQDLQ-154",
             "no option names the queue manager, and the environment defines"
-            f" {', '.join(known) or 'no connection of type ibmmq'}; give --connection,"
+            f" {', '.join(known) or 'no connection to a queue manager'}; give --connection,"
             " --queue-manager or --embedded",
         )
     return _undefined(f"mq_{starter.name_for(queue_manager)}", queue_manager)

@@ -120,7 +120,7 @@ def _connection_names() -> str:
 
 def _unknown(name: str, error: Exception) -> str:
     example = {
-        "conn_type": "ibmmq",
+        "conn_type": "mqdlq",
         "host": "mq.example.com",
         "extra": {"queue_manager": name, "channel": "DEV.APP.SVRCONN"},
     }
@@ -128,7 +128,7 @@ def _unknown(name: str, error: Exception) -> str:
         f"queue manager {name} is not known here\n"
         f"  embedded queue managers in {directories.shown(directories.queue_managers())}:"
         f" {_embedded_names()}\n"
-        "  Airflow connections of type ibmmq in the environment (AIRFLOW_CONN_*):"
+        "  Airflow connections to queue managers in the environment (AIRFLOW_CONN_*):"
         f" {_connection_names()}\n"
         f"  without a connection, this machine was tried: {error}\n"
         "Give --host and --channel, or --ccdt-url; or define a connection, such as\n"

@@ -42,7 +42,7 @@ class Handler(Operation, Controls):
     name: str
     directory: Path
     connection: str
-    """Airflow connection of type `ibmmq`."""
+    """Airflow connection of type `mqdlq` or `ibmmq`."""
     rules: str | None = None
     """File name of the rules table: a regular file of at most 16 MiB in the directory of the YAML
     file, or below it. A link may lead nowhere else."""

@@ -26,7 +26,7 @@ from mqdlq.mqi.airflow_connections import AirflowConnection, environment_connect
 from mqdlq.mqi.connection_settings import ConnectionSettings
 
 _CONNECTIONS = {
-    "mq_demo": {"conn_type": "ibmmq", "extra": {"queue_manager": "QM1", "transport": "embedded"}},
+    "mq_demo": {"conn_type": "mqdlq", "extra": {"queue_manager": "QM1", "transport": "embedded"}},
     "spark_default": {"conn_type": "spark", "host": "local[*]", "extra": {"deploy-mode": "client"}},
 }
 
@@ -198,13 +198,18 @@ def select_airflow() -> None:
     os.environ.update(selected)
 
 
-def read_settings(conn_id: str) -> ConnectionSettings:
-    """Return the settings of a connection; raises ConnectionSettingsError if it is not defined."""
+def read_connection(conn_id: str) -> AirflowConnection:
+    """Return a connection; raises ConnectionSettingsError if it is not defined."""
     select_airflow()
     from mqdlq.airflow.hooks.connections import stored_connection  # noqa: PLC0415 (after select_airflow)
-    from mqdlq.airflow.hooks.ibmmq import settings_of  # noqa: PLC0415 (the same)
+    from mqdlq.airflow.hooks.ibmmq import plain  # noqa: PLC0415 (the same)
 
-    return settings_of(stored_connection(conn_id))
+    return plain(stored_connection(conn_id))
+
+
+def read_settings(conn_id: str) -> ConnectionSettings:
+    """Return the settings of a connection; raises ConnectionSettingsError if it is not defined."""
+    return read_connection(conn_id).settings()
 
 
 def find_settings(conn_id: str) -> ConnectionSettings:

@@ -1,4 +1,4 @@
-"""Read Airflow connections of type `ibmmq` as connection settings, without importing Airflow.
+"""Read Airflow connections of our types as connection settings, without importing Airflow.
 
 A connection in an environment variable has Airflow's form, JSON or a URI (Airflow docs, "Storing
 connections in environment variables").
@@ -17,7 +17,10 @@ from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi.ccdt import parse_mqserver, read_ccdt, select_channel
 from mqdlq.mqi.connection_settings import ConnectionSettings
 
-CONNECTION_TYPE: Final = "ibmmq"
+CONNECTION_TYPE: Final = "mqdlq"
+SHARED_TYPE: Final = "ibmmq"
+"""The type that Airflow's own provider for IBM MQ has, too: its connections work as they are."""
+_TYPES: Final = (CONNECTION_TYPE, SHARED_TYPE)
 EXTRAS: Final = (
     *("queue_manager", "channel", "hosts", "ccdt_url"),
     *("tls_cipher_spec", "key_repository", "certificate_label", "client_user_id"),
@@ -50,13 +53,24 @@ class AirflowConnection:
     def variable(self) -> str:
         return f"{_VARIABLE}{self.conn_id.upper()}"
 
+    @property
+    def remark(self) -> str:
+        """What a person may want to know of the type; "" for our own."""
+        if self.conn_type == CONNECTION_TYPE:
+            return ""
+        return (
+            f"connection {self.conn_id} has type {SHARED_TYPE}, as of Airflow's provider for IBM"
+            f" MQ, and works as it is; type {CONNECTION_TYPE} always has the form and the Test"
+            " button"
+        )
+
     def settings(self) -> ConnectionSettings:
         """Return the connection settings; ConnectionSettingsError names the connection."""
-        if self.conn_type != CONNECTION_TYPE:
+        if self.conn_type not in _TYPES:
             raise ConnectionSettingsError(
                 "MQDLQ-101",
                 f"connection {self.conn_id!r} has type {self.conn_type!r}; expected"
-                f" {CONNECTION_TYPE!r}",
+                f" {CONNECTION_TYPE!r}, or {SHARED_TYPE!r} of Airflow's provider for IBM MQ",
             )
         extra = _extras(self.conn_id, self.extra)
         if not extra.get("queue_manager"):
@@ -80,7 +94,7 @@ class AirflowConnection:
 
 
 def environment_connections(environment: Mapping[str, str]) -> Iterator[AirflowConnection]:
-    """Yield AIRFLOW_CONN_* of type `ibmmq`; Airflow reports what is neither JSON nor a URI."""
+    """Yield AIRFLOW_CONN_* of our types; Airflow reports what is neither JSON nor a URI."""
     for name in sorted(environment):
         if name.startswith(_VARIABLE):
             conn_id, text = name.removeprefix(_VARIABLE).lower(), environment[name].strip()
@@ -88,7 +102,7 @@ def environment_connections(environment: Mapping[str, str]) -> Iterator[AirflowC
                 found = _parse(conn_id, text)
             except (ValueError, TypeError, AttributeError):
                 continue
-            if found.conn_type == CONNECTION_TYPE:
+            if found.conn_type in _TYPES:
                 yield found
 
 

@@ -111,7 +111,13 @@ def test_the_other_settings_are_in_the_extra() -> None:
             connection(extra={"queue_manager": 7}),
             "connection 'mq': extra queue_manager is 7, expected text [MQDLQ-104]",
         ),
-        (connection("http"), ("connection 'mq' has type 'http'; expected 'ibmmq' [MQDLQ-101]")),
+        (
+            connection("http"),
+            (
+                "connection 'mq' has type 'http'; expected 'mqdlq', or 'ibmmq' of Airflow's"
+                " provider for IBM MQ [MQDLQ-101]"
+            ),
+        ),
         (
             connection(extra={"channel": "C"}),
             (
@@ -153,7 +159,7 @@ def test_the_settings_of_a_connection_are_found_by_its_id(monkeypatch: pytest.Mo
             ' \\"transport\\": \\"bindings\\"}"}'
         ),
         "ibmmq://app:se%40cret@mq.example.com:1415/?queue_manager=QM1&channel=DEV.APP.SVRCONN",
-        "ibmmq://mq/?__extra__=%7B%22queue_manager%22%3A+%22QM1%22%2C+%22channel%22%3A+%22C%22%7D",
+        "mqdlq://mq/?__extra__=%7B%22queue_manager%22%3A+%22QM1%22%2C+%22channel%22%3A+%22C%22%7D",
     ],
 )
 def test_a_connection_in_the_environment_is_read_without_airflow_as_airflow_reads_it(
@@ -174,9 +180,9 @@ def test_airflow_knows_the_connection_form_and_its_test_button() -> None:
         warnings.simplefilter("ignore")
         hook = providers.hooks[CONNECTION_TYPE]
         fields = [
-            name.removeprefix("extra__ibmmq__")
+            name.removeprefix("extra__mqdlq__")
             for name in providers.connection_form_widgets
-            if name.startswith("extra__ibmmq__")
+            if name.startswith("extra__mqdlq__")
         ]
 
     assert hook is not None

@@ -49,7 +49,7 @@ def _granted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
     extra = {"queue_manager": "QM1", "transport": "embedded", "client": "ibmmq"}
-    held = {"conn_type": "ibmmq", "login": "alice", "extra": extra}
+    held = {"conn_type": "mqdlq", "login": "alice", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_MQ_ORDERS", json.dumps(held))
     embedded_mq.create("QM1")
     embedded_mq.run_mqsc("QM1", DEFINITIONS)
@@ -108,6 +108,30 @@ def test_check_reports_missing_authorities_on_the_rules_targets(
             f" AUTHADD(PASSALL))\n{NAMED}"
         ),
     )
+
+
+def test_check_explains_a_refused_login_whichever_type_the_connection_has(
+    granted: Callable[[str], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    granted("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHRMV(CONNECT,INQ)")
+    refused = (
+        "MQCONN of queue manager QM1 failed: MQRC_NOT_AUTHORIZED (2035): user alice lacks +connect"
+        " or +inq on the queue manager, or the login was refused (CONNAUTH, CHLAUTH; the queue"
+        " manager's AMQERR01.LOG says which) [MQDLQ-100]\n"
+    )
+
+    assert (check("orders"), answered(capsys)) == (1, refused)
+
+    written = os.environ["AIRFLOW_CONN_MQ_ORDERS"].replace('"mqdlq"', '"ibmmq"')
+    monkeypatch.setenv("AIRFLOW_CONN_MQ_ORDERS", written)
+
+    remark = (
+        "connection mq_orders has type ibmmq, as of Airflow's provider for IBM MQ, and works as it"
+        " is; type mqdlq always has the form and the Test button\n"
+    )
+    assert (check("orders"), answered(capsys)) == (1, remark + refused)
 
 
 def test_granting_what_check_reports_is_enough(

@@ -14,6 +14,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 import pytest
+from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.comms import ErrorResponse
 
@@ -300,3 +301,18 @@ def test_a_run_that_was_started_by_an_event_does_not_wait() -> None:
     handler, settings = load_handler("night"), ConnectionSettings("QMT", transport="embedded")
 
     assert build_scheduled_run(handler, settings, "DLQ", NOON).wait_s == 0
+
+
+def test_any_dag_waits_for_dead_letters_by_the_scheme_of_airflows_message_queues(
+    place: Path,
+) -> None:
+    del place
+    path, arguments = MessageQueueTrigger(scheme="mqdlq", handler="night").serialize()
+
+    async def first() -> Any:
+        return (await anext(resolve_name(path)(**arguments).run())).payload
+
+    put("QMT", 2)
+
+    assert resolve_name(path) is ArrivalTrigger
+    assert asyncio.run(first()) == {"depth": 2, "why": "2 messages"}

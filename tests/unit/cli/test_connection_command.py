@@ -46,7 +46,7 @@ def test_a_printed_document_is_the_value_for_a_secrets_backend() -> None:
     done = add("mq-qm1", *QM1, "--user", "dlq", "--client", "ibmmq", "--print", "json")
 
     assert done.stdout == (
-        '{"conn_type": "ibmmq", "host": "mq1.example.com", "port": 1415, "login": "dlq",'
+        '{"conn_type": "mqdlq", "host": "mq1.example.com", "port": 1415, "login": "dlq",'
         ' "extra": {"queue_manager": "QM1", "channel": "DLQ.SVRCONN", "client": "ibmmq"}}\n'
     )
     assert done.stderr == (

@@ -208,7 +208,7 @@ def test_the_queue_manager_must_be_known(monkeypatch: pytest.MonkeyPatch) -> Non
     assert failure("dlq") == f"{begin}mq_one, mq_two{end}"
     monkeypatch.delenv("AIRFLOW_CONN_MQ_ONE")
     monkeypatch.delenv("AIRFLOW_CONN_MQ_TWO")
-    assert failure("dlq") == f"{begin}no connection of type ibmmq{end}"
+    assert failure("dlq") == f"{begin}no connection to a queue manager{end}"
 
 
 def test_an_invalid_id_is_an_error() -> None:

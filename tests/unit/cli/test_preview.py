@@ -215,10 +215,10 @@ def test_an_unknown_queue_manager_is_refused_with_the_known_ones_and_a_remedy(
     assert said == [
         "mqdlq: queue manager QM9 is not known here [MQDLQ-125]",
         f"  embedded queue managers in {world.directory}/queue_managers: QM1",
-        "  Airflow connections of type ibmmq in the environment (AIRFLOW_CONN_*): PROD1 (prod)",
+        "  Airflow connections to queue managers in the environment (AIRFLOW_CONN_*): PROD1 (prod)",
         "Give --host and --channel, or --ccdt-url; or define a connection, such as",
         (
-            '  AIRFLOW_CONN_MQ=\'{"conn_type": "ibmmq", "host": "mq.example.com",'
+            '  AIRFLOW_CONN_MQ=\'{"conn_type": "mqdlq", "host": "mq.example.com",'
             ' "extra": {"queue_manager": "QM9", "channel": "DEV.APP.SVRCONN"}}\''
         ),
         "or create an embedded queue manager: mqdlq qm create QM9",

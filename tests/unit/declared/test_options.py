@@ -74,7 +74,7 @@ def test_a_connection_has_each_setting_that_an_option_gives() -> None:
     address = {"host": "mq1", "port": 1415, "user": "dlq"}
 
     assert printed(**settings, **address) == {
-        "conn_type": "ibmmq",
+        "conn_type": "mqdlq",
         "host": "mq1",
         "port": 1415,
         "login": "dlq",

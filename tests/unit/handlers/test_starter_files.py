@@ -26,7 +26,7 @@ from tests.support.paths import ROOT
 
 CONNECTION = AirflowConnection(
     "mq_qm1",
-    "ibmmq",
+    "mqdlq",
     {"queue_manager": "QM1", "channel": "DLQ.SVRCONN", "hosts": "mq2(1415), mq3"},
     host="mq1.example.com",
     port=1415,

@@ -54,7 +54,7 @@ def test_options_are_fields_and_extras_of_the_connection() -> None:
     )
 
     assert defined.document() == {
-        "conn_type": "ibmmq",
+        "conn_type": "mqdlq",
         "host": "mq1.example.com",
         "login": "dlq",
         "extra": {
@@ -71,7 +71,7 @@ def test_mqserver_gives_channel_and_addresses() -> None:
     defined = define_connection("mq_qm1", {"queue_manager": "QM1"}, mqserver=MQSERVER)
 
     assert defined.document() == {
-        "conn_type": "ibmmq",
+        "conn_type": "mqdlq",
         "host": "mq1.example.com",
         "port": 1415,
         "extra": {
@@ -89,7 +89,7 @@ def test_a_ccdt_gives_the_queue_manager_of_the_channel(tmp_path: Path) -> None:
     defined = define_connection("mq_qm2", options, ccdt=ccdt(tmp_path))
 
     assert defined.document() == {
-        "conn_type": "ibmmq",
+        "conn_type": "mqdlq",
         "host": "qm2",
         "port": 1414,
         "extra": {

@@ -8,18 +8,17 @@ from airflow.sdk import BaseHook, Connection
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError
 from mqdlq.handlers import Handler
 from mqdlq.mqi import permissions
-from mqdlq.mqi.airflow_connections import CONNECTION_TYPE, AirflowConnection
+from mqdlq.mqi.airflow_connections import CONNECTION_TYPE, SHARED_TYPE, AirflowConnection
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
 STATE_QUEUE = str(Handler.model_fields["state_queue"].default)
 
 
 class MqHook(BaseHook):
-    """Reach the queue manager of an Airflow connection of type `ibmmq`, real or embedded.
+    """Reach the queue manager of an Airflow connection of type `mqdlq` or `ibmmq`.
 
-    The form of the connection is in `provider`. A connection made for Airflow's own IBM MQ provider
-    also works, but only the type is shared: that provider's hook and trigger get messages outside
-    syncpoint, and can lose them.
+    The form of the connection is in `provider`. Airflow's own provider for IBM MQ can use the same
+    connections; its hook and trigger get messages outside syncpoint, and can lose them.
 
     The hook keeps nothing open and changes nothing. The password comes from the connection only,
     and only the call that connects receives it.
@@ -30,7 +29,7 @@ class MqHook(BaseHook):
     conn_name_attr = "conn_id"
     default_conn_name = "mq_default"
     conn_type = CONNECTION_TYPE
-    hook_name = "IBM MQ"
+    hook_name = "IBM MQ (mqdlq)"
 
     def __init__(self, conn_id: str = default_conn_name) -> None:
         super().__init__()
@@ -53,6 +52,13 @@ class MqHook(BaseHook):
             return permissions.check_connection(self.settings(), STATE_QUEUE)
         except (ConnectionSettingsError, ClientNotFoundError) as error:
             return False, str(error)
+
+
+class SharedTypeHook(MqHook):
+    """The same hook for the type `ibmmq`, where Airflow's own provider does not have it."""
+
+    conn_type = SHARED_TYPE
+    hook_name = "IBM MQ"
 
 
 READ_AGAIN: Final = timedelta(minutes=1)
@@ -80,6 +86,11 @@ def forget_settings(conn_id: str) -> None:
 
 
 def settings_of(connection: Connection) -> ConnectionSettings:
+    return plain(connection).settings()
+
+
+def plain(connection: Connection) -> AirflowConnection:
+    """Return a connection without what only Airflow knows of it."""
     return AirflowConnection(
         connection.conn_id,
         str(connection.conn_type),
@@ -88,4 +99,4 @@ def settings_of(connection: Connection) -> ConnectionSettings:
         port=connection.port or 0,
         login=connection.login or "",
         password=connection.password or "",
-    ).settings()
+    )

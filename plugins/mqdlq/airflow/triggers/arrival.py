@@ -66,7 +66,9 @@ class ArrivalTrigger(BaseEventTrigger):
         look the next ones read files and the ledger only if the depth is another
     """
 
-    def __init__(self, *, handler: str, poll_s: float, directory: str | Path | None = None) -> None:
+    def __init__(
+        self, *, handler: str, poll_s: float = 10, directory: str | Path | None = None
+    ) -> None:
         super().__init__()
         self.handler = handler
         self.directory = None if directory is None else str(directory)
