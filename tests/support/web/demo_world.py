@@ -24,7 +24,7 @@ from typing import Any, Final
 import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import load_handler
-from mqdlq.headers import DeadLetterHeader
+from mqdlq.headers import DeadLetterHeader, RulesHeader2
 from mqdlq.ledger.tables import Look, Run
 from mqdlq.reading.report.files import write_report
 from mqdlq.stages.approve import review_plan
@@ -247,25 +247,38 @@ def dead_letter(
     put_appl_name: str = "orders",
     user_identifier: str = "APP1",
     expires_in_s: int = 0,
+    properties: str = "",
 ) -> None:
-    """Put a dead letter in UTF-8, dead-lettered a minute ago by the world's clock."""
+    """Put a dead letter in UTF-8, dead-lettered a minute ago by the world's clock.
+
+    `properties` is a folder of an MQRFH2 between header and body.
+    """
     at = world.clock() - timedelta(minutes=1)
-    date, time = f"{at:%Y%m%d}", f"{at:%H%M%S}00"
-    header = DeadLetterHeader(reason, dest_q, "QM1", 546, UTF_8, "MQSTR", 6, "amqrmppa", date, time)
-    packed = header.encode(encoding=546, ccsid=UTF_8)
     fields: dict[str, Any] = {"Expiry": expires_in_s * 10} if expires_in_s else {}
     world.put(
         queue,
-        packed + body.encode(),
+        message_data(dest_q, reason, body, at, properties),
         Format=b"MQDEAD  ",
         Encoding=546,
         CodedCharSetId=UTF_8,
         PutApplName=_cut(put_appl_name, 28),
         UserIdentifier=_cut(user_identifier, 12),
-        PutDate=date.encode(),
-        PutTime=time.encode(),
+        PutDate=f"{at:%Y%m%d}".encode(),
+        PutTime=f"{at:%H%M%S}00".encode(),
         **fields,
     )
+
+
+def message_data(dest_q: str, reason: int, body: str, at: datetime, properties: str = "") -> bytes:
+    """Return the data of a dead letter: MQDLH, MQRFH2 if there are properties, and body."""
+    behind, front = "MQSTR", b""
+    if properties:
+        folder = properties + " " * (-len(properties.encode()) % 4)
+        rfh2 = RulesHeader2(546, UTF_8, "MQSTR", 0, UTF_8, (folder,))
+        behind, front = "MQHRF2", rfh2.encode(encoding=546, ccsid=UTF_8)
+    when = (f"{at:%Y%m%d}", f"{at:%H%M%S}00")
+    header = DeadLetterHeader(reason, dest_q, "QM1", 546, UTF_8, behind, 6, "amqrmppa", *when)
+    return header.encode(encoding=546, ccsid=UTF_8) + front + body.encode()
 
 
 def _cut(name: str, width: int) -> bytes:

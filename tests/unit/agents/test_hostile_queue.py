@@ -14,7 +14,14 @@ from mqdlq.agents.answers import MOST_CHARACTERS
 from mqdlq.agents.catalogue import TOOLS
 from mqdlq.agents.serving import MOST_BYTES, listed
 from tests.support.agents import call, door, examples, texts_of
-from tests.support.hostile_queue import MARKS, is_strange, make_hostile_world
+from tests.support.hostile_queue import (
+    MARKS,
+    NAMES,
+    is_strange,
+    make_hostile_world,
+    properties_with,
+)
+from tests.support.web.demo_world import message_data
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -57,6 +64,16 @@ def test_no_character_of_a_message_is_outside_of_an_untrusted_field(hostile: Wor
 
     assert {"list_causes", "show_cause", "find_messages", "show_message", "show_report"} <= seen
     assert {"propose_action", "diagnose", "draft_rule", "explain_message"} <= seen
+
+
+def test_a_pasted_dump_of_hostile_properties_is_explained_without_them(hostile: World) -> None:
+    opened = door(hostile, frozenset({"demo"}))
+    body = message_data("CLOSED", 2051, "x", hostile.clock(), properties_with(NAMES[0]))
+    answer = call(opened, "explain_dump", handler="demo", dump=body.hex())
+
+    (row,) = answer["rows"]
+    assert row["total_bytes"] == len(body)
+    assert not [text for text, is_marked in texts_of(answer) if is_strange(text) and not is_marked]
 
 
 def test_all_200_messages_are_read_in_parts_of_bounded_size(hostile: World) -> None:
