@@ -142,7 +142,7 @@ def _decided(seen: pa.Table, text: str) -> pa.Array:
     standing = []
     for column in masks.columns:
         values, codes = encoded(seen[column].combine_chunks())
-        standing.append((masks.cached_bits(column, values), codes))
+        standing.append((masks.bits_of_values(column, values), codes))
     known: dict[bytes, list[int]] = {}
     chains = []
     for bits in masks.combined(seen.num_rows, standing):

@@ -17,7 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqdlq.evaluation.value_masks import Numbers, ValueMasks, Words, encoded, extension_values
+from mqdlq.evaluation.value_masks import (
+    KnownValues,
+    Numbers,
+    Standing,
+    ValueMasks,
+    Words,
+    encoded,
+    extension_values,
+)
 from mqdlq.lake import StepCount
 from mqdlq.lake.schema import steps_text
 from mqdlq.model import Disposition, Step
@@ -34,8 +42,8 @@ def columns_needed(table: RulesTable) -> list[str]:
 class Decisions:
     """Decisions of one table on successive batches; `treatments` explains their numbers.
 
-    With `has_given_action` the table is one action, given for exactly these messages. At most
-    `remembered` treatments are cached.
+    With `has_given_action` the table is one action, given for exactly these messages. About
+    `remembered` values of each column, combinations of values, and treatments are cached.
     """
 
     def __init__(
@@ -53,9 +61,11 @@ class Decisions:
         self._steps = list(map(step_of, table.rules))
         self._explain = explain
         self._acts_on = table.queue_kind.acts_on.value
-        self._masks = ValueMasks(table, nul_as_blank=nul_as_blank, remembered=remembered)
+        self._masks = ValueMasks(table, nul_as_blank=nul_as_blank)
         self._columns = tuple(sorted({*self._masks.columns, *self._targets}))
         self._chains: dict[bytes, Chain] = {}
+        self._known: dict[str, KnownValues] = {}
+        self._decided: dict[bytes, int] = {}
         self._remembered = remembered
 
     def numbers(self, rows: pa.RecordBatch) -> Numbers:
@@ -63,6 +73,9 @@ class Decisions:
         if max(len(self.treatments), len(self._chains)) > self._remembered:
             self.treatments.forget()
             self._chains.clear()
+            self._decided.clear()
+        elif len(self._decided) > self._remembered:
+            self._decided.clear()
         asked = pc.equal(rows.column("class"), self._acts_on)
         is_asked = asked.to_numpy(zero_copy_only=False)
         found = np.full(rows.num_rows, UNPROCESSABLE, np.int64)
@@ -76,8 +89,28 @@ class Decisions:
     def _number_matchable(self, rows: pa.RecordBatch) -> Numbers:
         held = {name: encoded(self._values(name, rows)) for name in self._columns}
         which, some = distinct(rows.num_rows, held.values())
-        one_of_each = {name: (values, codes[some]) for name, (values, codes) in held.items()}
-        return self._decide_combinations(len(some), one_of_each)[which]
+        places = {name: self._places(name, values) for name, (values, _) in held.items()}
+        # Most combinations were decided in an earlier batch, where their codes were others.
+        keys = _keys(len(some), [places[name][codes[some]] for name, (_, codes) in held.items()])
+        numbers = [*map(self._decided.get, keys)]
+        new = [at for at, number in enumerate(numbers) if number is None]
+        if new:
+            chosen = {name: (values, codes[some[new]]) for name, (values, codes) in held.items()}
+            standing = [
+                (self._known[name].bits[places[name]], chosen[name][1])
+                for name in self._masks.columns
+            ]
+            for at, number in zip(new, self._decide(len(new), standing, chosen), strict=True):
+                numbers[at] = self._decided[keys[at]] = number
+        return np.array(numbers, np.int64)[which]
+
+    def _places(self, name: str, values: pa.Array) -> Numbers:
+        """Return the place of each value, the same in every batch until places are forgotten."""
+        known = self._known.get(name)
+        if known is None or known.is_longer_than(self._remembered):
+            known = self._known[name] = KnownValues(name, self._masks)
+            self._decided.clear()
+        return known.places(values)
 
     def _values(self, name: str, letters: pa.RecordBatch) -> pa.Array:
         """Return a column as it is compared: that of an extension follows from others."""
@@ -86,11 +119,7 @@ class Decisions:
             return extension_values(keyword, table.limits.get(name, ()), letters)
         return letters.column(name)
 
-    def _decide_combinations(self, number: int, held: dict[str, _Column]) -> Numbers:
-        compared = [(name, *held[name]) for name in self._masks.columns]
-        standing = [
-            (self._masks.cached_bits(name, values), codes) for name, values, codes in compared
-        ]
+    def _decide(self, number: int, standing: list[Standing], held: dict[str, _Column]) -> list[int]:
         bits = self._masks.combined(number, standing)
         nearest = np.zeros(number, np.int64)
         if self._explain:
@@ -98,7 +127,8 @@ class Decisions:
             nearest[unmatched] = self._masks.nearest(
                 len(unmatched), [(stands, codes[unmatched]) for stands, codes in standing]
             )
-        return self._decide_rule_sets(bits, held, nearest)
+        numbers: list[int] = self._decide_rule_sets(bits, held, nearest).tolist()
+        return numbers
 
     def _decide_rule_sets(self, bits: Words, held: dict[str, _Column], nearest: Numbers) -> Numbers:
         sets = _as_bytes(bits).dictionary_encode()
@@ -148,6 +178,13 @@ def distinct(rows: int, columns: Iterable[_Column]) -> tuple[Numbers, Numbers]:
     some = np.empty(len(dense.dictionary), np.int64)
     some[which] = np.arange(rows)
     return which, some
+
+
+def _keys(rows: int, places: Sequence[Numbers]) -> list[bytes]:
+    """Return what stands for each row's combination of places."""
+    whole = np.column_stack([np.zeros(rows, np.int32), *places]).astype(np.int32)
+    keys: list[bytes] = whole.view(f"V{whole.strides[0]}").ravel().tolist()
+    return keys
 
 
 def _as_bytes(bits: Words) -> pa.FixedSizeBinaryArray:

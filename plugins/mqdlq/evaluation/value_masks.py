@@ -34,13 +34,10 @@ _WILDCARDS: Final = re.compile(r"[*?]")
 class ValueMasks:
     """The bits of a rules table, whose rule of ordinal n is bit (n - 1) % BITS of word n // BITS.
 
-    With `nul_as_blank`, NULs are compared as blanks, unlike in IBM's handler. The bits of about
-    `remembered` values of each column are cached.
+    With `nul_as_blank`, NULs are compared as blanks, unlike in IBM's handler.
     """
 
-    def __init__(
-        self, table: RulesTable, *, nul_as_blank: bool = False, remembered: int = 65_536
-    ) -> None:
+    def __init__(self, table: RulesTable, *, nul_as_blank: bool = False) -> None:
         self.table = table
         self.nul_as_blank = nul_as_blank
         self.columns = table.compared
@@ -53,8 +50,6 @@ class ValueMasks:
             for pattern in rule.patterns:
                 self._asking[pattern.column][pattern].append(rule)
         self._last = self.bits([rule for rule in table.rules if rule.cannot_fail])
-        self._remembered = remembered
-        self._known: dict[str, tuple[pa.Array, Words]] = {}
 
     def bits_of_values(self, column: str, values: pa.Array) -> Words:
         """Return the bits of the rules that each value of a column allows.
@@ -82,19 +77,6 @@ class ValueMasks:
         added = np.array([words[each] for each in allowed.values()], np.int64)
         bits[list(allowed)] |= added.reshape(-1, self.words)
         return bits
-
-    def cached_bits(self, column: str, values: pa.Array) -> Words:
-        """Return the result of `bits_of_values`, called only for values that are not cached."""
-        held, bits = self._known.get(column, (values[:0], np.empty((0, self.words), np.int64)))
-        if len(held) > self._remembered:
-            held, bits = held[:0], bits[:0]
-        new = values.filter(pc.is_null(pc.index_in(values, value_set=held)))
-        if len(new):
-            held = pa.concat_arrays([held, new])
-            bits = np.concatenate([bits, self.bits_of_values(column, new)])
-            self._known[column] = held, bits
-        found: Words = bits[pc.index_in(values, value_set=held).to_numpy()]
-        return found
 
     def combined(self, rows: int, standing: Sequence[Standing]) -> Words:
         """Return the bits that all values of a row allow, up to the first rule that cannot fail."""
@@ -145,6 +127,35 @@ class ValueMasks:
         """Expand the columns of words to a column for each rule."""
         places = np.arange(len(self.table.rules))
         return ((bits[:, places // BITS] >> (places % BITS)) & 1).astype(np.int8)
+
+
+class KnownValues:
+    """The values of a column so far, each at its place, with the bits of the rules it allows.
+
+    A column that no rule compares, which has a target only, has no bits.
+    """
+
+    def __init__(self, column: str, masks: ValueMasks) -> None:
+        self._column, self._masks = column, masks
+        self._values: pa.Array | None = None
+        self.bits: Words = np.empty((0, masks.words), np.int64)
+
+    def is_longer_than(self, most: int) -> bool:
+        return self._values is not None and len(self._values) > most
+
+    def places(self, values: pa.Array) -> Numbers:
+        """Return the place of each value; the matcher is asked about new ones."""
+        held = values[:0] if self._values is None else self._values
+        found = pc.index_in(values, value_set=held)
+        if found.null_count or self._values is None:
+            new = values.filter(pc.is_null(found))
+            self._values = pa.concat_arrays([held, new])
+            if self._column in self._masks.columns:
+                more = self._masks.bits_of_values(self._column, new)
+                self.bits = np.concatenate([self.bits, more])
+            found = pc.index_in(values, value_set=self._values)
+        places: Numbers = found.to_numpy()
+        return places
 
 
 def encoded(column: pa.Array) -> tuple[pa.Array, Words]:
