@@ -18,8 +18,8 @@ class KeyIndex:
     """
 
     def __init__(self, keys: bytes | bytearray, last: Sequence[int] = ()) -> None:
-        """Index keys that are joined in the order of their places."""
-        self._joined = bytes(keys)
+        """Index keys that are joined in the order of their places; they are not copied."""
+        self._joined = memoryview(keys)
         self.keys = np.frombuffer(self._joined, ">u8").reshape(-1, KEY_LENGTH // 8)
         is_last = np.zeros(len(self.keys), bool)
         is_last[list(last)] = True
@@ -41,7 +41,7 @@ class KeyIndex:
         self._next = 0
 
     def key(self, place: int) -> bytes:
-        return self._joined[place * KEY_LENGTH : (place + 1) * KEY_LENGTH]
+        return bytes(self._joined[place * KEY_LENGTH : (place + 1) * KEY_LENGTH])
 
     def find(self, key: bytes) -> int:
         """Return the first place with a key that was not found yet, or -1."""

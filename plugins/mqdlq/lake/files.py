@@ -127,8 +127,12 @@ def open_parquet(
     With a `digest`, what is read is verified. Raises LakeError, which names the file and the
     remedy, for a file that is missing, altered or damaged, also while the block reads it.
     """
-    with _opened(location, digest) as source, pq.ParquetFile(source, **options) as file:
-        yield file
+    try:
+        with _opened(location, digest) as source, pq.ParquetFile(source, **options) as file:
+            yield file
+    finally:
+        # Arrow would keep what reading took, some ten megabytes, for what it reads next.
+        pa.default_memory_pool().release_unused()
 
 
 @contextmanager

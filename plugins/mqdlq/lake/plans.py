@@ -120,7 +120,8 @@ _HASHED: Final = [name for name in PLAN.names if name not in {"winning_rule", "n
 class PlanColumns:
     """The rows of a plan in columns, in browse order, and the hash of what the files have.
 
-    A row's treatment is that with the number `numbers` in `treatments`.
+    A row's treatment is that with the number `numbers` in `treatments`. `message_key` is empty
+    unless it was asked for: the keys of a million messages take more than all else.
     """
 
     browse_seq: npt.NDArray[np.int64]
@@ -145,14 +146,14 @@ class PlanColumns:
         return zip(self.treatments, counts.tolist(), strict=True)
 
 
-def read_columns(directory: str) -> PlanColumns:
+def read_columns(directory: str, *, with_keys: bool = False) -> PlanColumns:
     """Read a finished plan; its hash is None's where rows of a bucket are not in browse order."""
     read_plan(directory)
     buckets, known, treatments = Buckets(), dict[tuple[str, str], int](), list[Treatment]()
     places, keys, numbers = [], [pa.array([], pa.binary())], []
     for name in storage.file_names(directory, ".parquet"):
         with open_parquet(f"{directory}/{name}", read_dictionary=_REPEATED) as file:
-            for rows in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=_HASHED):
+            for rows in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=_HASHED, use_threads=False):
                 found, codes = _distinct_treatments(rows)
                 for each in found:
                     if each not in known:
@@ -164,13 +165,15 @@ def read_columns(directory: str) -> PlanColumns:
                 content = row_contents(rows, pa.array(digests, pa.binary()).take(codes))
                 buckets.add(rows.column("browse_seq"), content)
                 places.append(rows.column("browse_seq").to_numpy())
-                keys.append(rows.column("message_key"))
+                if with_keys:
+                    keys.append(rows.column("message_key"))
                 numbers.append(own[codes.to_numpy()])
     browse_seq = np.concatenate([np.empty(0, np.int64), *places])
     held, number = pa.chunked_array(keys), np.concatenate([_NONE, *numbers])
     if (np.diff(browse_seq) < 0).any():  # Spark has written the buckets of its parts in turn
         order = np.argsort(browse_seq, kind="stable")
-        browse_seq, held, number = browse_seq[order], held.take(pa.array(order)), number[order]
+        browse_seq, number = browse_seq[order], number[order]
+        held = held.take(pa.array(order)) if with_keys else held
     return PlanColumns(browse_seq, held, number, treatments, hash_of_buckets(buckets.digests()))
 
 

@@ -62,7 +62,7 @@ def accept_plan(execution: Execution, plan_id: str) -> lake.PlanDescription:
             f"plan {plan_id} is too old: its snapshot was taken {age_s:.0f} s ago, the handler"
             f" allows {run.max_plan_age_s} s (max_plan_age); start a new run",
         )
-    rows = lake.read_columns(directory)
+    rows = lake.read_columns(directory, with_keys=True)
     found = rows.plan_hash
     if found != description.plan_hash:
         raise ExecutionError(
@@ -139,23 +139,23 @@ class _Messages:
 
     def __init__(self, run_id: str, ledger: Ledger) -> None:
         self.keys, self.ids, self.browse_seqs = bytearray(), array("q"), array("q")
-        self._places = array("i"), array("i")
+        self._twins: dict[int, tuple[int, int]] = {}
         self._codes = bytearray(), bytearray()
         for rows in ledger.messages.not_departed(run_id):
             ids, seqs, keys, occurrences, residences, dispositions, outcomes = zip(
                 *rows, strict=True
             )
+            twins = zip(occurrences, residences, strict=True)
+            self._twins |= {at: two for at, two in enumerate(twins, len(self.ids)) if any(two)}
             self.keys += b"".join(keys)
             self.ids.extend(ids)
             self.browse_seqs.extend(seqs)
-            self._places[0].extend(occurrences)
-            self._places[1].extend(residences)
             self._codes[0].extend(map(_DISPOSITIONS.index, dispositions))
             self._codes[1].extend(map(_OUTCOMES.index, outcomes))
 
     def at(self, place: int) -> tuple[RunMessage, Outcome | None]:
         key = bytes(self.keys[place * KEY_LENGTH : (place + 1) * KEY_LENGTH])
-        twin = self._places[0][place], self._places[1][place]
+        twin = self._twins.get(place, (0, 0))
         disposition = _DISPOSITIONS[self._codes[0][place]]
         message = RunMessage(self.ids[place], self.browse_seqs[place], key, *twin, disposition)
         return message, _OUTCOMES[self._codes[1][place]]
