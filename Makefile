@@ -25,7 +25,7 @@ CLASSES := .venv/.spark-classes
 PYODIDE := .tools/pyodide/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-changed test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel matrix clean java
+.PHONY: help set-up setup run up down test test-changed test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel matrix peers clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom compose-here compose-faults
 .PHONY: prove proved-on compose-prove release-check release-notes release-image
 
@@ -229,6 +229,9 @@ wheel: $(READY)  ## wheels and source distributions of mqdlq and embedded-mq, in
 matrix: wheel  ## the wheel with each version of Python, Airflow and Spark: hours (CELLS=spark4.1: some)
 	@$(BIN)/python -m tests.matrix --processes $(TEST_PROCESSES) \
 	  $(if $(CONSTRAINTS),--constraints '$(CONSTRAINTS)') $(CELLS)
+
+peers: $(READY)  ## test suites of other MQ clients over embedded queue managers, fetched by pip and git
+	@$(BIN)/python -m tests.peers
 
 clean:  ## remove .venv, caches and the state in var/
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage mutants src var dist

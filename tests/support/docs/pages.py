@@ -24,6 +24,7 @@ from mqdlq.controls.sequences import Sequences
 from mqdlq.handlers import Handler
 from mqdlq.handlers.configuration import KEYS
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Notification
+from tests.peers import suites
 from tests.support.coverage import mqi_coverage
 from tests.support.docs import (
     agents,
@@ -56,6 +57,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "breaker": partial(handler.keys, Breaker),
     "sequences": partial(handler.keys, Sequences),
     "repair": partial(handler.keys, Repairs),
+    "other suites": suites.table,
     "run parameters": partial(parameters.parameters, params.SCHEMAS),
     "restoration parameters": lambda: parameters.parameters(params.schemas(handlers=())),
     "agent tools": agents.tools,

@@ -1,0 +1,1 @@
+"""The test suites of other projects, run over embedded queue managers."""
