@@ -62,6 +62,7 @@ class Receiver(HTTPServer):
     """A web server that keeps what is posted to it."""
 
     status = 204
+    answer = b""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, str | None, Any]] = []
@@ -76,7 +77,9 @@ class _Post(BaseHTTPRequestHandler):
         self.server.got.append((self.path, self.headers["Authorization"], body))
         self.send_response(self.server.status)
         self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Type", "application/json")
         self.end_headers()
+        self.wfile.write(self.server.answer)
 
     def do_GET(self) -> None:
         self.server.got.append((self.path, self.headers["Authorization"], None))
