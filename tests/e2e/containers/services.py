@@ -104,7 +104,7 @@ class Containers:
         self.remove_what_was_left()
         self.make_small_volumes()
         try:
-            self.script("deploy/compose.sh", "up")
+            self.up()
             yield
         finally:
             self.remove()
@@ -169,7 +169,21 @@ class Containers:
 
     # -- by our own scripts and Docker Compose
 
-    def script(self, *words: str, limit_s: float = 900) -> str:
+    def up(self) -> str:
+        """Start the services as administrators do; return what the script says last.
+
+        It is repeated where podman's name server did not answer in time: on a machine with much
+        other work, it drops questions while containers join the network.
+        """
+        try:
+            said = self.script("deploy/compose.sh", "up")
+        except pytest.fail.Exception as failed:
+            if "Temporary failure in name resolution" not in str(failed):
+                raise
+            said = self.script("deploy/compose.sh", "up")
+        return said.splitlines()[-1]
+
+    def script(self, *words: str, limit_s: float = 1800) -> str:
         return self._run(["bash", *words], limit_s)
 
     def compose(self, *words: str, limit_s: float = 300) -> str:

@@ -125,7 +125,7 @@ def test_a_backup_is_restored_into_new_volumes(
     containers.compose("down", "--volumes")
 
     containers.script("deploy/compose-backup.sh", "restore", str(copy))
-    containers.script("deploy/compose.sh", "up")
+    containers.up()
 
     assert (rows(airflow), lake_of(containers)) == (before, files)
     assert files

@@ -7,6 +7,7 @@ as there is one.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,7 +58,9 @@ def test_the_next_image_goes_on_with_the_account_of_the_one_before(
     airflow.pause("demo", paused=True)
     containers.script("deploy/compose-backup.sh", "backup", str(directory / "backup"))
     containers.take_over(PROJECT)
-    tell(containers.script("deploy/compose.sh", "up").splitlines()[-1])
+    # The example's value of MQ_CLIENT has changed since then.
+    shutil.copy(containers.directory / ".env.example", containers.directory / ".env")
+    tell(containers.up())
 
     assert image_of(containers) != image
     assert rows(airflow) == account
