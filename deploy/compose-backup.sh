@@ -22,6 +22,10 @@ refuse() {
   exit 1
 }
 
+lake=$(printenv MQDLQ_LAKE || sed -n 's/^MQDLQ_LAKE=//p' .env 2>/dev/null | tail -n 1)
+[[ $lake != *://* ]] || refuse "the lake $lake is no directory; copy it with its store's own tools," \
+  "and the ledger with pg_dump"
+
 postgres() { # run a program of PostgreSQL on the ledger's database
   local program="$1"
   shift

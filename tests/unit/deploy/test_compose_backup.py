@@ -132,3 +132,24 @@ def test_a_directory_without_a_backup_is_refused_before_docker_is_called(tmp_pat
     )
 
     assert (done.returncode, done.stderr) == (1, _told(f"{tmp_path} holds no copy"))
+
+
+@pytest.mark.parametrize("verb", ["backup", "restore"])
+def test_a_lake_in_an_object_store_is_refused_before_docker_is_called(
+    tmp_path: Path, verb: str
+) -> None:
+    done = subprocess.run(
+        ["/bin/bash", SCRIPT, verb, tmp_path / "copy"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "MQDLQ_LAKE": "s3://lake/dlq"},
+    )
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        _told(
+            "the lake s3://lake/dlq is no directory; copy it with its store's own tools, and the"
+            " ledger with pg_dump"
+        ),
+    )
