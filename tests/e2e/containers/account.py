@@ -23,6 +23,15 @@ LEASE_S = 400
 RUN_LIMIT_S = 600
 
 
+def wait_for_the_scheduled_run(airflow: AirflowInContainers, containers: Containers) -> None:
+    """Wait for the run that Airflow starts once the DAG is unpaused; it must tell the story."""
+    airflow.wait(lambda: bool(airflow.runs("demo")))
+    (scheduled,) = airflow.runs("demo")
+    ended = airflow.wait_for_run("demo", scheduled["dag_run_id"], RUN_LIMIT_S)
+    assert (scheduled["run_type"], ended) == ("scheduled", "success"), containers.last_words()
+    assert airflow.outcomes("demo", scheduled["dag_run_id"]) == STORY
+
+
 def run_once(airflow: AirflowInContainers, containers: Containers) -> dict[str, int]:
     """Fill the queue, run the demo by hand, and return the run's outcomes."""
     containers.fill()

@@ -15,7 +15,13 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.containers.account import RUN_LIMIT_S, STORY, check_the_account, run_once
+from tests.e2e.containers.account import (
+    RUN_LIMIT_S,
+    STORY,
+    check_the_account,
+    run_once,
+    wait_for_the_scheduled_run,
+)
 from tests.e2e.containers.services import IMAGE, SERVICES, AirflowInContainers, Containers
 from tests.e2e.running.browser import browser
 from tests.e2e.running.services import now
@@ -72,11 +78,7 @@ def test_the_bill_of_materials_lists_what_the_image_contains(containers: Contain
 def test_the_demo_runs_by_schedule_by_hand_and_as_a_backfill(
     containers: Containers, airflow: AirflowInContainers, tell: Callable[[str], None]
 ) -> None:
-    airflow.wait(lambda: bool(airflow.runs("demo")))
-    (scheduled,) = airflow.runs("demo")
-    ended = airflow.wait_for_run("demo", scheduled["dag_run_id"], RUN_LIMIT_S)
-    assert (scheduled["run_type"], ended) == ("scheduled", "success"), containers.last_words()
-    assert airflow.outcomes("demo", scheduled["dag_run_id"]) == STORY
+    wait_for_the_scheduled_run(airflow, containers)
     tell(f"scheduled run: {STORY}")
 
     found = run_once(airflow, containers)

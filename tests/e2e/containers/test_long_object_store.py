@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.containers.account import RUN_LIMIT_S, STORY, check_the_account, run_once
+from tests.e2e.containers.account import (
+    STORY,
+    check_the_account,
+    run_once,
+    wait_for_the_scheduled_run,
+)
 from tests.e2e.containers.engine import S3_IMAGE, Engine
 from tests.e2e.containers.services import AirflowInContainers, Containers
 from tests.e2e.running.browser import browser
@@ -54,11 +59,7 @@ def test_the_demo_runs_with_its_lake_in_an_object_store(
     airflow: AirflowInContainers,
     tell: Callable[[str], None],
 ) -> None:
-    airflow.wait(lambda: bool(airflow.runs("demo")))
-    (scheduled,) = airflow.runs("demo")
-    ended = airflow.wait_for_run("demo", scheduled["dag_run_id"], RUN_LIMIT_S)
-    assert (scheduled["run_type"], ended) == ("scheduled", "success"), containers.last_words()
-    assert airflow.outcomes("demo", scheduled["dag_run_id"]) == STORY
+    wait_for_the_scheduled_run(airflow, containers)
     tell(f"scheduled run: {STORY}")
     tell(f"manual run: {run_once(airflow, containers)}")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.containers.account import RUN_LIMIT_S, complete, rows, run_once
+from tests.e2e.containers.account import complete, rows, run_once, wait_for_the_scheduled_run
 from tests.e2e.containers.engine import PROJECT, Engine
 from tests.e2e.containers.services import AirflowInContainers, Containers
 
@@ -49,8 +49,7 @@ def test_the_next_image_goes_on_with_the_account_of_the_one_before(
     tell: Callable[[str], None],
     directory: Path,
 ) -> None:
-    (first,) = (run["dag_run_id"] for run in airflow.runs("demo"))
-    assert airflow.wait_for_run("demo", first, RUN_LIMIT_S) == "success"
+    wait_for_the_scheduled_run(airflow, containers)
     run_once(airflow, containers)
     account, image = rows(airflow), image_of(containers)
     tell(f"two runs of {BEFORE}: {account}")
