@@ -17,6 +17,7 @@ from enum import StrEnum
 from functools import cached_property, partial
 from itertools import groupby, pairwise
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -352,7 +353,7 @@ def _read(spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[
 
 
 def _verified(spark: SparkSession, given: Sequence[Files], schema: pa.Schema) -> DataFrame:
-    """Return the rows of files, each with the `file` that it is in.
+    """Return the rows of files, which `_metadata.file_path` names, percent-encoded.
 
     Spark itself reads what is on a disk, which is verified before. Its workers read an object
     store as they write to it, and verify what they read: Spark would need Hadoop's file system.
@@ -361,13 +362,14 @@ def _verified(spark: SparkSession, given: Sequence[Files], schema: pa.Schema) ->
     if all(map(is_local, files)):
         verify(files)
         names = ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in schema)
-        rows = spark.read.schema(names).parquet(*map(lake.uri, files))
-        # The names are percent-encoded, where a plus stands for itself.
-        path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
-        return rows.select(*schema.names, path.alias("file"))
+        return spark.read.schema(names).parquet(*map(lake.uri, files))
     places = spark.createDataFrame(pa.table({"file": list(files)})).repartition(len(files))
-    with_file = schema.append(pa.field("file", pa.string()))
+    with_file = schema.append(_METADATA)
     return run_on_workers(places, partial(_rows_of_files, files, with_file), with_file)
+
+
+_METADATA: Final = pa.field("_metadata", pa.struct([("file_path", pa.string())]))
+"""As in Spark's own rows of files."""
 
 
 def _rows_of_files(
@@ -375,10 +377,8 @@ def _rows_of_files(
 ) -> Iterator[pa.RecordBatch]:
     for location in (one for batch in places for one in batch.column("file").to_pylist()):
         for rows in read_batches({location: files[location]}, schema.names, rows=ROWS_AT_ONCE):
-            found = {
-                **dict(zip(rows.schema.names, rows.columns, strict=True)),
-                "file": pa.array([location] * rows.num_rows, pa.string()),
-            }
+            named = pa.array([{"file_path": quote(location)}] * rows.num_rows, _METADATA.type)
+            found = dict(zip(rows.schema.names, rows.columns, strict=True)) | {"_metadata": named}
             # A column that an older snapshot lacks is null, as where Spark reads.
             columns = [
                 found[field.name].cast(field.type)
@@ -407,7 +407,7 @@ def _settled(
     read = ("browse_seq", "message_key", "snapshot_id")
     rows = _verified(spark, compact, pa.schema([SETTLED.field(name) for name in read]))
     held_by = F.col("snapshot_id").alias("held_by")
-    rows = rows.select("browse_seq", "message_key", held_by, "file")
+    rows = rows.select("browse_seq", "message_key", held_by, "_metadata")
     settled = _with_their_snapshots(spark, rows, snapshots)
     settled = settled.withColumn("browsed_at", F.col("taken_at"))
     of_settled = {"browse_seq", "message_key", "browsed_at"}
@@ -444,8 +444,10 @@ def _with_their_snapshots(
         for number, snapshot in enumerate(oldest_first)
     ]
     known = spark.createDataFrame(pa.Table.from_pylist(taken))
-    place = F.regexp_extract("file", r"([^/]+/[^/]+/[^/]+)/(?:headers|settled)/[^/]+\z", 1)
-    return rows.withColumn("place", place).drop("file").join(F.broadcast(known), "place")
+    # The names are percent-encoded, where a plus stands for itself.
+    path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+    place = F.regexp_extract(path, r"([^/]+/[^/]+/[^/]+)/(?:headers|settled)/[^/]+\z", 1)
+    return rows.withColumn("place", place).drop("_metadata").join(F.broadcast(known), "place")
 
 
 # Divide a snapshot's row groups into tasks, and read the rows of a task.
