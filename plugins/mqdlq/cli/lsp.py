@@ -52,6 +52,7 @@ _Changed = (
     types.DidOpenTextDocumentParams
     | types.DidChangeTextDocumentParams
     | types.DidSaveTextDocumentParams
+    | types.DidCloseTextDocumentParams
 )
 
 
@@ -68,6 +69,7 @@ def _closed(server: LanguageServer, params: types.DidCloseTextDocumentParams) ->
     server.text_document_publish_diagnostics(
         types.PublishDiagnosticsParams(params.text_document.uri, [])
     )
+    _changed(server, params)
 
 
 def _findings(server: LanguageServer, document: TextDocument) -> Iterator[Diagnostic]:

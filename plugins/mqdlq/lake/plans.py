@@ -153,7 +153,9 @@ def read_columns(directory: str, *, with_keys: bool = False) -> PlanColumns:
     places, keys, numbers = [], [pa.array([], pa.binary())], []
     for name in storage.file_names(directory, ".parquet"):
         with open_parquet(f"{directory}/{name}", read_dictionary=_REPEATED) as file:
-            for rows in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=_HASHED, use_threads=False):
+            for rows in file.iter_batches(
+                batch_size=_ROWS_AT_ONCE, columns=_HASHED, use_threads=False
+            ):
                 found, codes = _distinct_treatments(rows)
                 for each in found:
                     if each not in known:

@@ -215,6 +215,22 @@ def test_a_closed_file_has_no_findings(editor: Editor, tmp_path: Path) -> None:
     assert editor.found(table, None) == []
 
 
+def test_a_table_counts_as_it_is_stored_when_its_editor_is_closed(
+    editor: Editor, tmp_path: Path
+) -> None:
+    table, handler = tmp_path / "orders.rules", tmp_path / "orders.yaml"
+    table.write_text(GOOD)
+    text = "connection: mq\nrules: nowhere.rules\n"
+    editor.write(table, ERRORS)
+    (found,) = editor.write(handler, text)
+    editor.forget()
+
+    editor.close(table)
+
+    assert editor.found(table, None) == []
+    assert editor.found(handler, 1) == [found]
+
+
 def test_a_table_that_is_not_stored_yet_is_checked(editor: Editor, tmp_path: Path) -> None:
     found = editor.write(tmp_path / "nowhere" / "new.rules", "ACTION(RTRY)\n")
 
