@@ -72,21 +72,28 @@ def test_the_task_asks_again_until_a_second_person_answers(
     kept = SimpleNamespace(get=store.get, set=lambda key, value: store.update({key: value}))
     dag_run = SimpleNamespace(run_id="1", run_type=SimpleNamespace(value="manual"))
     ti = SimpleNamespace(xcom_pull=lambda **_: left, id=uuid4(), stats_tags={})
-    context: Any = {"ti": ti, "dag_run": dag_run, "task_state_store": kept, "params": {}}
+    context: Any = {
+        "ti": ti,
+        "task_instance": ti,
+        "dag_run": dag_run,
+        "task_state_store": kept,
+        "params": {},
+    }
     context["outlet_events"] = defaultdict(lambda: SimpleNamespace(extra={}))
     task = Approve(task_id="approve", handler="test")
 
     with pytest.raises(TaskAwaitingInput):
         task.execute(context)
     with pytest.raises(TaskAwaitingInput):
-        task.resume(context, answer_of("alice"))
+        task.execute_complete(context, answer_of("alice"))
     with pytest.raises(TaskAwaitingInput):
         task.execute(context)
 
     assert len(supervisor.sent) == 3
     assert all("alice started the run, and must not" in one.body for one in supervisor.sent)
     assert [user.id for user in supervisor.sent[0].assigned_users] == ["bob", "7"]
-    assert task.resume(context, answer_of("bob")) == left["plan_id"]
+    assert supervisor.sent[0].params["comment"]["schema"]["title"] == "Comment"
+    assert task.execute_complete(context, answer_of("bob")) == left["plan_id"]
     events = world.ledger.audit_trail.page(AuditFilter(run_id="test-1"))
     assert sorted((event.what, event.who, event.why) for event in events) == [
         (AuditKind.APPROVAL_ASKED, "", ""),

@@ -12,11 +12,12 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseHook, Context, TaskInstanceState
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, TaskAwaitingInput
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import BaseHook, Context, Param, TaskInstanceState
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import TriggerDagRun
-from airflow.sdk.execution_time.hitl import HITLUser, upsert_hitl_detail
+from airflow.sdk.execution_time.hitl import HITLUser
 
 from mqdlq import directories
 from mqdlq.airflow.hooks.connections import open_ledger
@@ -213,15 +214,17 @@ REJECTED: Final = "Reject"
 COMMENT: Final = "comment"
 """The field of the answer that has the person's comment."""
 COMMENT_FORM: Final = {
-    COMMENT: {
-        "value": None,
-        "description": "The reason for the answer, or the number of a ticket. The audit has it.",
-        "schema": {"type": ["null", "string"], "title": "Comment", "maxLength": 1000},
-    }
+    COMMENT: Param(
+        None,
+        description="The reason for the answer, or the number of a ticket. The audit has it.",
+        type=["null", "string"],
+        title="Comment",
+        maxLength=1000,
+    )
 }
 
 
-class Approve(Stage):
+class Approve(Stage, HITLOperator):
     """Check the plan against its hash, record it, and have a person approve it if guards say so.
 
     A guard that is on and sees something puts the task into Airflow's state `awaiting_input`, where
@@ -237,6 +240,17 @@ class Approve(Stage):
     execution is skipped. Run twice, it finds the plan this run has accepted, and the answer if
     there is one; nobody is notified of the same question twice.
     """
+
+    template_fields = ()  # the question has texts of messages, which are no templates
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            subject="",  # what is asked is known when it is asked
+            options=[APPROVED, REJECTED],
+            defaults=[REJECTED],
+            params=COMMENT_FORM,
+            **kwargs,
+        )
 
     def execute(self, context: Context) -> str:
         # imports Arrow, which DAG parsing must not.
@@ -267,7 +281,7 @@ class Approve(Stage):
         tell(context, self.handler, "plan", plan_id=plan.plan_id, plan_hash=plan.plan_hash)
         return plan.plan_id
 
-    def resume(self, context: Context, event: dict[str, Any]) -> str:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> str:
         """Continue with a person's answer, or with the lack of one.
 
         Airflow hands the answer over once. It is kept first: where the ledger or the lake cannot
@@ -291,31 +305,24 @@ class Approve(Stage):
         handler = self.configuration()
         asked = [text for _, text in accepted.questions]
         within, store = handler.approval.timeout, context["task_state_store"]
-        upsert_hitl_detail(
-            ti_id=context["ti"].id,
-            options=[APPROVED, REJECTED],
-            subject=f"May {self.handler} act on {run.queue} of {run.queue_manager}?",
-            body=write_review_page(
-                run,
-                accepted.plan,
-                accepted.coverage,
-                asked,
-                ReviewSettings(
-                    within, handler.keep_archive_for, Paths(airflow_address()), utc_now()
-                ),
-                ledger=ledger,
-                lake_root=directories.lake(),
-            ),
-            defaults=[REJECTED],
-            params=COMMENT_FORM,
-            assigned_users=[HITLUser(id=one, name=one) for one in handler.approvers],
+        self.subject = f"May {self.handler} act on {run.queue} of {run.queue_manager}?"
+        self.body = write_review_page(
+            run,
+            accepted.plan,
+            accepted.coverage,
+            asked,
+            ReviewSettings(within, handler.keep_archive_for, Paths(airflow_address()), utc_now()),
+            ledger=ledger,
+            lake_root=directories.lake(),
         )
+        self.assigned_users = [HITLUser(id=one, name=one) for one in handler.approvers]
+        self.response_timeout = within
         if not store.get(f"notified-{run.run_id}"):
             notify(handler, [alerts.build_approval_alert(run, asked)], context, run.run_id)
             store.set(f"notified-{run.run_id}", value=True)
         who = " or ".join(handler.approvers) or "a person"
         progress.info("waiting for %s to approve or reject this in Airflow within %s", who, within)
-        raise TaskAwaitingInput(method_name="resume", timeout=within)
+        HITLOperator.execute(self, context)
 
 
 class Execute(Stage):

@@ -49,7 +49,7 @@ def _question(airflow: AirflowApp) -> Iterator[Any]:
             )
         ti: Any = run.get_task_instance("approve", session=session)
         ti.state = TaskInstanceState.AWAITING_INPUT
-        ti.next_method = "resume"
+        ti.next_method = "execute_complete"
         session.query(HITLDetail).filter_by(ti_id=ti.id).delete()
         question = HITLDetail(
             ti_id=ti.id, options=["Approve", "Reject"], subject="May it?", defaults=["Reject"]
