@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +184,14 @@ def test_pyspark_is_here_without_pyspark_client_that_would_write_over_it() -> No
     assert version("pyspark").startswith("4.3.")
     with pytest.raises(PackageNotFoundError):
         version("pyspark-client")
+
+
+def test_the_extra_spark_brings_the_pandas_that_pyspark_asks_for_without_pyspark_client() -> None:
+    """PySpark's mapInArrow asks for it, though PySpark does not require it."""
+    asks = Path(str(distribution("pyspark").locate_file("pyspark/sql/pandas/utils.py")))
+
+    assert 'minimum_pandas_version = "2.2.0"' in asks.read_text(encoding="utf-8")
+    assert "pandas<4,>=2.2; extra == 'spark'" in (requires("mqdlq") or ())
 
 
 def test_commands_of_an_installed_package_need_no_checkout(outside: Outside) -> None:
