@@ -70,7 +70,7 @@ mutate: $(READY)  ## change one expression of that code after another: hours, or
 	$(BIN)/mutmut run --max-children $(TEST_PROCESSES) $(MUTANTS)
 	@$(BIN)/python -m tests.support.coverage.mutants
 
-test-e2e: $(READY) .tools/.set-up  ## Airflow's real services, a real cluster, the containers: slow, with nothing else running
+test-e2e: $(READY) .tools/.set-up $(PYODIDE)  ## Airflow's real services, a real cluster, the containers: slow, with nothing else running
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py
 	$(BIN)/pytest -m long tests/airflow --timeout 600
 

@@ -11,4 +11,4 @@ from pydantic import BaseModel, ConfigDict
 class Keys(BaseModel):
     """Keys of a handler's file; others are refused. A docstring below each says what it means."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)

@@ -281,7 +281,7 @@ def _build_handler(document: Document, name: str, folder: Path) -> Handler | Non
         for fault in error.errors(include_url=False):
             _, at = nodes.get(str(next(iter(fault["loc"]), "")), (None, None))
             if at is not None and fault["type"] == "extra_forbidden":
-                document.unknown_key(at, fault["loc"][1:], known_keys(fault["loc"][:-1]))
+                document.unknown_key(at, fault["loc"][1:], keys_below(fault["loc"][:-1]))
             # An unknown key may be a misspelt missing key.
             elif at is not None or is_complete:
                 document.error("invalid", document.root if at is None else at, _words(fault))
@@ -299,8 +299,11 @@ def _values(nodes: Mapping[str, Node], document: Document) -> dict[str, Any]:
     return values
 
 
-def known_keys(path: Sequence[object]) -> list[str]:
-    """Return the keys of a handler's file below a path of keys, ("approval",) for example."""
+def keys_below(path: Sequence[object]) -> dict[str, str]:
+    """Return the keys of a handler's file below a path of keys, such as ("approval",).
+
+    Each has its meaning, in Markdown.
+    """
     models: list[type[BaseModel]] = [Handler]
     for part in path:
         inner = [
@@ -311,7 +314,12 @@ def known_keys(path: Sequence[object]) -> list[str]:
             for model in _models_in(field.annotation)
         ]
         models = inner or models
-    return [field.alias or key for one in models for key, field in one.model_fields.items()]
+    return {
+        field.alias or key: field.description or ""
+        for one in models
+        for key, field in one.model_fields.items()
+        if one is not Handler or key in KEYS
+    }
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from mqdlq.causes import advice_on
 from mqdlq.constants import ALL_NAMES, family_of, reason_text, value_text
-from mqdlq.handlers.configuration import known_keys
+from mqdlq.handlers.configuration import keys_below
 from mqdlq.handlers.tables import KEYS_OF_TABLE
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, KNOWN, Keyword, Kind, Part
 from mqdlq.rules.reading import choices
@@ -22,6 +22,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_.&*]+")
 _OPEN_VALUE: Final = re.compile(r"([A-Za-z]\w*)[ \t]*\([ \t]*'?[^()']*\Z")
 _YAML_VALUE: Final = re.compile(r"([A-Za-z_.]+)['\"]?[ \t]*:[ \t]+[^{}:]*\Z")
 _YAML_KEY: Final = re.compile(r"([A-Za-z_.]+)['\"]?[ \t]*:(?:[ \t{]|\Z)")
+_LINKED: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _ITEM: Final = re.compile(r"[ \t]*(?:-[ \t]+)*")
 
 
@@ -83,13 +84,30 @@ def meaning(cursor: Cursor) -> str:
         return ""
     keyword, _ = _context(cursor.moved(start))
     if keyword is None:
-        named = KEYS_OF_TABLE.get(word, word) if cursor.is_yaml else word
-        is_key = cursor.text[end:].lstrip("'\" \t").startswith(":" if cursor.is_yaml else "(")
-        return _keyword_meaning(KNOWN[named]) if is_key and named in KNOWN else ""
+        return _named_meaning(cursor, word) if _is_name(cursor, end) else ""
     if word in ALL_NAMES:
         return _number_meaning(ALL_NAMES[word], (family_of(word),))
     is_number = word.isascii() and word.isdecimal() and len(word) < len(str(10**10))
     return _number_meaning(int(word), keyword.families) if is_number and keyword.families else ""
+
+
+def _is_name(cursor: Cursor, end: int) -> bool:
+    return cursor.text[end:].lstrip("'\" \t").startswith(":" if cursor.is_yaml else "(")
+
+
+def _named_meaning(cursor: Cursor, word: str) -> str:
+    """Return the meaning of a keyword, or of a key of a handler's file."""
+    path = _path(cursor.moved(cursor.word[0])) if cursor.is_yaml else []
+    if cursor.is_yaml and "table" not in path:
+        return _key_meaning(word.lower(), keys_below(path).get(word.lower(), ""))
+    known = KNOWN.get(KEYS_OF_TABLE.get(word, "") if cursor.is_yaml else word)
+    return _keyword_meaning(known) if known else ""
+
+
+def _key_meaning(key: str, text: str) -> str:
+    """Return what a key means, without links, whose pages an editor does not have."""
+    shown = _LINKED.sub(r"\1", text)
+    return f"**{key}**: {shown}" if text else ""
 
 
 _Following = Callable[[], Iterable[Offer]]
@@ -138,8 +156,12 @@ def _yaml_context(cursor: Cursor) -> tuple[Keyword | None, _Following]:
     def following() -> Iterator[Offer]:
         if named and not of_table:
             return
-        for key in _keys_of_table(path) if of_table else known_keys(path):
-            known = KNOWN.get(KEYS_OF_TABLE.get(key.upper(), "")) if of_table else None
+        if not of_table:
+            for key, text in keys_below(path).items():
+                yield Offer(f"{key}: ", "key", _key_meaning(key, text))
+            return
+        for key in _keys_of_table(path):
+            known = KNOWN.get(KEYS_OF_TABLE.get(key.upper(), ""))
             yield Offer(f"{key}: ", "key", _keyword_meaning(known) if known else "")
 
     return keyword, following

@@ -27,25 +27,18 @@ _NAMES = {
 
 def keys(model: type[BaseModel], names: Collection[str] = ()) -> str:
     """Return a table of a model's keys, or of those with these names."""
-    schema, meanings = model.model_json_schema(), _meanings(model)
+    schema = model.model_json_schema()
     keys = {name: key for name, key in schema["properties"].items() if not names or name in names}
     rows = (
         (
             f"`{name}`",
             _type(key, schema.get("$defs", {})),
             "required" if name in schema.get("required", ()) else _default(key),
-            meanings[name],
+            " ".join(key["description"].split()),
         )
         for name, key in sorted(keys.items(), key=lambda item: _place(item[0]))
     )
     return table(("key", "type", "default", "meaning"), rows)
-
-
-def _meanings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the docstrings of a model's keys by name, as a handler's file has it."""
-    bases = [one for one in model.__mro__ if one is not BaseModel and issubclass(one, BaseModel)]
-    found = {name: text for one in bases for name, text in docstrings_below(one).items()}
-    return {model.model_fields[name].alias or name: text for name, text in found.items()}
 
 
 def docstrings_below(declared: type) -> dict[str, str]:

@@ -18,7 +18,13 @@ from mqdlq.cli import app
 pytestmark = pytest.mark.slow
 
 T = TypeVar("T")
-START = "from mqdlq.cli import app; app()"
+START = """
+import sys
+for name in ("airflow", "sqlalchemy", "pyarrow", "numpy", "fsspec", "rich"):
+    sys.modules[name] = None  # a bare installation has none of these
+from mqdlq.cli import app
+app()
+"""
 ERRORS = "INPUTQ(DLQ)\nREASON(MQRC_Q_FUL) ACTION(RETRY)\nDESTQ(ORDERS.*) ACTON(DISCARD)\n"
 GOOD = "INPUTQ(DLQ)\n\nREASON(MQRC_Q_FULL) ACTION(RETRY)\nACTION(IGNORE)\n"
 
@@ -328,6 +334,23 @@ def test_a_reason_in_a_handlers_table_has_its_meaning(editor: Editor, tmp_path: 
     assert editor.meaning(handler, 3, 18).startswith("**MQRC_PUT_INHIBITED (2051)**")
     assert editor.meaning(handler, 3, 24).startswith("**MQRC_Q_FULL (2053)**")
     assert editor.meaning(handler, 3, 10).startswith("**REASON** compares MQDLH.Reason")
+
+
+def test_a_key_of_a_handler_has_its_meaning(editor: Editor, tmp_path: Path) -> None:
+    handler = tmp_path / "orders.yaml"
+    text = "connection: mq\napproval:\n  timeout: 1h\nnul_as_blank: yes\npayload: head\n"
+    editor.write(handler, text)
+
+    assert editor.meaning(handler, 3, 5) == (
+        "**nul_as_blank**: Compare NULs in text fields as blanks. IBM's handler does not do that."
+    )
+    assert editor.meaning(handler, 4, 2).endswith("See snapshots.")
+    assert editor.meaning(handler, 2, 4).startswith("**timeout**: ")
+    offered = editor.offered(handler, 3, 2)
+    assert offered["nul_as_blank"].documentation == types.MarkupContent(
+        types.MarkupKind.Markdown, editor.meaning(handler, 3, 5)
+    )
+    assert not {"name", "directory"} & set(offered)
 
 
 def test_a_table_is_laid_out_as_rules_format_does(editor: Editor, tmp_path: Path) -> None:
