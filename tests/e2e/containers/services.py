@@ -117,6 +117,10 @@ class Containers:
             source, target = project / name, self.directory / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
+                # The directory itself stays, since containers have mounted it.
+                for left in target.glob("*"):
+                    if left.is_dir() and left.name != "secrets":
+                        shutil.rmtree(left)
                 ignored = shutil.ignore_patterns("__pycache__", "secrets")
                 shutil.copytree(source, target, ignore=ignored, symlinks=True, dirs_exist_ok=True)
             else:
