@@ -153,6 +153,7 @@ def read_columns(directory: str, *, with_keys: bool = False) -> PlanColumns:
     places, keys, numbers = [], [pa.array([], pa.binary())], []
     for name in storage.file_names(directory, ".parquet"):
         with open_parquet(f"{directory}/{name}", read_dictionary=_REPEATED) as file:
+            # Not by threads, as each would keep memory of its own for one reading.
             for rows in file.iter_batches(
                 batch_size=_ROWS_AT_ONCE, columns=_HASHED, use_threads=False
             ):

@@ -239,11 +239,13 @@ def test_the_documented_examples_set_every_guard(tmp_path: Path) -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     blocks = re.findall(r"```yaml\n((?:approval|alerts):.*?)```", text, re.DOTALL)
 
-    handler = load(tmp_path, "connection: mq\nrules: a.rules\n" + "".join(blocks))
+    handlers = [load(tmp_path, f"connection: mq\nrules: a.rules\n{block}") for block in blocks]
 
-    assert handler.approval.model_fields_set == set(ApprovalGuards.model_fields)
-    assert handler.approval.discard
-    assert handler.alerts.notify[0].events[0] == "failed"
+    assert set(ApprovalGuards.model_fields) in [one.approval.model_fields_set for one in handlers]
+    assert [one.approval.discard for one in handlers].count(True) == 1
+    alerts = [one.alerts.notify[0].events for one in handlers if one.alerts.notify]
+    assert alerts[0][0] == "failed"
+    assert len(alerts) == 2
 
 
 @pytest.mark.parametrize(
