@@ -113,7 +113,7 @@ def test_an_unreadable_connection_does_not_end_a_wait(
         return await waiting
 
     assert asyncio.run(wait()).get("depth", 1) == 1
-    assert "expected 'ibmmq'" in caplog.text
+    assert "expected 'mqdlq'" in caplog.text
 
 
 def test_after_a_refused_password_the_next_wait_reads_the_connection_at_once(
