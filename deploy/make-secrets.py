@@ -72,7 +72,7 @@ aws_secret_access_key = {}
 _NOTICE_A_CUT = "keepalives_idle=10&keepalives_interval=5&keepalives_count=4&tcp_user_timeout=30000"
 
 _EMBEDDED: dict[str, object] = {
-    "conn_type": "ibmmq",
+    "conn_type": "mqdlq",
     "extra": {"queue_manager": "QM1", "transport": "embedded"},
 }
 _SPARK = {
@@ -85,7 +85,7 @@ _SPARK = {
 
 def _real(password: str) -> dict[str, object]:
     return {
-        "conn_type": "ibmmq",
+        "conn_type": "mqdlq",
         "host": "mq",
         "port": 1414,
         "login": "app",
