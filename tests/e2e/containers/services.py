@@ -215,7 +215,7 @@ class Containers:
 
     def fill(self) -> None:
         """Let the demo's service put its messages once more, as `docker compose start` does."""
-        self.compose("up", "--no-deps", "--no-build", "mq-embedded")
+        self.engine.podman("start", "--attach", f"{NAME}-mq-embedded-1")
         self.fills += 1
 
     def state_of(self, service: str) -> tuple[str, str]:
