@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import BaseHook, Context, Param, TaskInstanceState
+from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import TriggerDagRun
@@ -248,7 +249,6 @@ class Approve(Stage, HITLOperator):
             subject="",  # what is asked is known when it is asked
             options=[APPROVED, REJECTED],
             defaults=[REJECTED],
-            params=COMMENT_FORM,
             **kwargs,
         )
 
@@ -317,6 +317,7 @@ class Approve(Stage, HITLOperator):
         )
         self.assigned_users = [HITLUser(id=one, name=one) for one in handler.approvers]
         self.response_timeout = within
+        self.params = ParamsDict(COMMENT_FORM)  # tasks have no parameters: DAGs are copied
         if not store.get(f"notified-{run.run_id}"):
             notify(handler, [alerts.build_approval_alert(run, asked)], context, run.run_id)
             store.set(f"notified-{run.run_id}", value=True)
