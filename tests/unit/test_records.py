@@ -37,7 +37,7 @@ OTHER_THINGS: Final = {
 
 
 class Record(NamedTuple):
-    """A record of the product: where it is declared, and the names of its own fields."""
+    """A record of the product: where it is declared, and the names of the fields it declares."""
 
     place: str
     name: str
