@@ -176,14 +176,14 @@ class Containers:
     def up(self) -> str:
         """Start the services as administrators do; return what the script says last.
 
-        It is repeated where podman's name server did not answer in time: on a machine with much
-        other work, it drops questions while containers join the network.
+        It is repeated where podman's name server did not know a container that runs: for a moment
+        it knows none while others join the network.
         """
         self.fills += 1  # by the demo's service, which each start runs
         try:
             said = self.script("deploy/compose.sh", "up")
         except pytest.fail.Exception as failed:
-            if "Temporary failure in name resolution" not in str(failed):
+            if "failed to resolve host" not in str(failed):
                 raise
             self.fills += 1
             said = self.script("deploy/compose.sh", "up")
