@@ -12,8 +12,10 @@ from mqdlq.headers import (
     DeadLetterHeader,
     MessageDescriptor,
     RulesHeader2,
+    describe_browsed,
     header_row,
     message_key,
+    read_rules_headers,
 )
 from mqdlq.headers.representation import expires_at, parse_gmt
 
@@ -57,6 +59,22 @@ def test_times_of_a_row_are_utc_with_hundredths_of_a_second() -> None:
     assert row["put_at"] == datetime(2026, 11, 21, 11, 22, 33, 440_000, tzinfo=UTC)
     assert row["dead_lettered_at"] == datetime(2026, 11, 21, 9, 15, 30, 420_000, tzinfo=UTC)
     assert row["expires_at"] == datetime(2026, 11, 21, 12, 1, tzinfo=UTC)
+
+
+def test_the_rules_headers_of_a_browsed_message_are_read_in_order() -> None:
+    rules = RulesHeader2(format="MQSTR", name_value_ccsid=1208, folders=("<usr><a>1</a></usr> ",))
+    letter = replace(LETTER, format="MQHRF2", encoding=546, coded_char_set_id=819)
+    body = letter.encode(encoding=546, ccsid=819) + rules.encode(encoding=546, ccsid=819)
+
+    found = read_rules_headers(DESCRIPTOR.encode(), body, len(body))
+
+    assert found is not None
+    assert [one.find_property(("usr", "a")) for one in found] == ["1"]
+
+
+def test_the_headers_of_a_message_of_which_too_little_was_browsed_are_unknown() -> None:
+    assert describe_browsed(DESCRIPTOR.encode(), b"DLH ", 500) is None
+    assert read_rules_headers(DESCRIPTOR.encode(), b"DLH ", 500) is None
 
 
 def test_the_dlh_columns_of_a_message_without_an_mqdlh_are_null() -> None:
