@@ -83,9 +83,10 @@ def test_an_error_of_an_mqi_call_has_one_id_for_all_reasons() -> None:
 @pytest.mark.parametrize("given", ["MQDLQ-101", "mqdlq-101", "101"])
 def test_explain_error_prints_the_entry(given: str) -> None:
     assert CliRunner().invoke(app, ["explain-error", given]).output == (
-        "MQDLQ-101: connection {conn_id} has type {conn_type}; expected {connection_type}\n"
+        "MQDLQ-101: connection {conn_id} has type {conn_type}; expected {connection_type}, or"
+        " {shared_type} of Airflow's provider for IBM MQ\n"
         "  look here: Admin, Connections in Airflow\n"
-        "  do this:   set the connection's type to `ibmmq`\n"
+        "  do this:   set the connection's type to `mqdlq`\n"
         "  page:      docs/reference/errors.md#mqdlq-101\n"
     )
 
