@@ -73,5 +73,8 @@ def test_an_altered_object_is_not_evaluated(root: str, part: str) -> None:
     content[len(content) // 2] ^= 1
     files.pipe_file(altered, bytes(content))
 
-    with pytest.raises((LakeError, Exception), match="was altered or damaged"):
+    from pyspark.errors import PythonException  # noqa: PLC0415 (banned at the module level)
+
+    # The driver reads compact rows itself in some strategies; a worker's error comes by Spark.
+    with pytest.raises((LakeError, PythonException), match="was altered or damaged"):
         plan_of(root, *stored)

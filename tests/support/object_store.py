@@ -35,6 +35,8 @@ def object_store() -> Iterator[str]:
                 break
             except (URLError, OSError):
                 time.sleep(0.1)
+        else:
+            raise TimeoutError(f"moto's server at {address} did not answer in 30 s")
         yield address
     finally:
         server.terminate()

@@ -246,7 +246,7 @@ class Approve(Stage, HITLOperator):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(
-            subject="",  # what is asked is known when it is asked
+            subject="",  # the plan of the run gives the question; see _ask
             options=[APPROVED, REJECTED],
             defaults=[REJECTED],
             **kwargs,
