@@ -113,8 +113,8 @@ def missing_extra(error: ModuleNotFoundError) -> PackageMissingError:
     extra = next((extra for start, extra in _EXTRAS.items() if name.startswith(start)), "airflow")
     return PackageMissingError(
         "MQDLQ-919",
-        f"this command needs the package {name}, which is not installed;"
-        f" `pip install 'mqdlq[{extra}]'` brings it",
+        f"this command needs the package {name}, which is not installed: run"
+        f" `pip install 'mqdlq[{extra}]'`",
     )
 
 

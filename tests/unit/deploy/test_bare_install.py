@@ -155,7 +155,7 @@ def test_a_command_whose_extra_is_missing_says_so_in_a_line(
     said = bare.run(*arguments, code=1).stderr
 
     assert re.fullmatch(
-        r"mqdlq: this command needs the package [\w-]+, which is not installed;"
-        rf" `pip install 'mqdlq\[{extra}\]'` brings it \[MQDLQ-919\]\n",
+        r"mqdlq: this command needs the package [\w-]+, which is not installed: run"
+        rf" `pip install 'mqdlq\[{extra}\]'` \[MQDLQ-919\]\n",
         said,
     )
