@@ -10,16 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
 from mqdlq import lake
 from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.messages import read_all_headers
+from mqdlq.evaluation.messages import read_all_headers, read_files
 from mqdlq.evaluation.workers import run_on_workers
-from mqdlq.lake import Snapshot
-from mqdlq.lake.storage import exists
+from mqdlq.lake import Snapshot, storage
+from mqdlq.lake.schema import PLAN
 from mqdlq.model import DEPARTED, MessageClass, Outcome, Trait
 from mqdlq.rules import parse
 from mqdlq.rules.comparing import rule_text
@@ -58,12 +59,16 @@ def write_history(root: str, directory: str) -> None:
         "arrivals": _arrivals(messages),
         "rules": _rules(spark, root, snapshots, outcomes, pruned),
     }
-    for name, table in tables.items():
-        # One file, because the rows are sorted and Spark reads several files in any order.
-        table.coalesce(1).write.mode("overwrite").parquet(lake.uri(f"{history}/{name}"))
-    causes = spark.read.parquet(lake.uri(f"{history}/causes")).count()
+    # The driver writes the few rows of a table: into an object store, too, without Hadoop's part.
+    written = {name: table.toArrow() for name, table in tables.items()}
+    for name, rows in written.items():
+        storage.remove_directory(f"{history}/{name}")
+        storage.make_directory(f"{history}/{name}")
+        with storage.new_file(f"{history}/{name}/part-00000.parquet") as file:
+            pq.write_table(rows, file)
     sys.stdout.write(
-        f"dlq_history: {len(snapshots)} snapshots, {messages.count()} messages, {causes} causes\n"
+        f"dlq_history: {len(snapshots)} snapshots, {messages.count()} messages,"
+        f" {written['causes'].num_rows} causes\n"
     )
 
 
@@ -108,21 +113,18 @@ def _find_causes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 # The outcomes of messages, and those of pruned runs by number.
-_OUTCOMES: Final = (
-    "run_id string, queue_manager string, queue string, message_key binary, residence int,"
-    " rules_digest string, dry_run boolean, rule int, action string, outcome string, at timestamp"
+_OF_RUN: Final = dict.fromkeys(("run_id", *_QUEUE, "rules_digest"), pa.string())
+_OF_RULE: Final = {"dry_run": pa.bool_(), "rule": pa.int32(), "outcome": pa.string()}
+_OUTCOMES: Final = pa.schema(
+    {"message_key": pa.binary(), **_OF_RUN, **_OF_RULE, "at": pa.timestamp("us", tz="UTC")}
 )
-_PRUNED: Final = (
-    "run_id string, queue_manager string, queue string, rules_digest string, dry_run boolean,"
-    " rule int, action string, outcome string, messages bigint"
-)
+_PRUNED: Final = pa.schema({**_OF_RUN, **_OF_RULE, "messages": pa.int64()})
 
 
-def _exported(spark: SparkSession, place: str, schema: str) -> DataFrame:
+def _exported(spark: SparkSession, place: str, schema: pa.Schema) -> DataFrame:
     """Return what the ledger exported without dry runs; empty if there is no such file."""
-    if not exists(place):
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(lake.uri(place)).where("not dry_run")
+    files = [{place: None}] if storage.exists(place) else []
+    return read_files(spark, files, schema).where("not dry_run")
 
 
 def _causes(sightings: DataFrame, messages: DataFrame, outcomes: DataFrame) -> DataFrame:
@@ -227,8 +229,12 @@ def _met(spark: SparkSession, root: str) -> DataFrame:
     if not plans:
         return spark.createDataFrame([], "rules_digest string, rule int, met bigint")
     known = spark.createDataFrame(pa.Table.from_pylist(plans))
-    places = [lake.uri(lake.plan_directory(root, plan["plan"])) for plan in plans]
-    rows = spark.read.schema("message_key binary, steps string").parquet(*places)
+    places = [lake.plan_directory(root, plan["plan"]) for plan in plans]
+    files = [
+        {f"{place}/{name}": None for name in storage.file_names(place, ".parquet")}
+        for place in places
+    ]
+    rows = read_files(spark, files, pa.schema([PLAN.field("message_key"), PLAN.field("steps")]))
     plan = F.regexp_extract("_metadata.file_path", r"([^/]+)/[^/]+\z", 1)
     rule = F.explode(F.from_json("steps", "array<struct<rule int>>")["rule"])
     rules = rows.select(plan.alias("plan"), "message_key", rule.alias("rule"))

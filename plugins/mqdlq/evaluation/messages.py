@@ -349,16 +349,18 @@ def _names_of(snapshot: Snapshot) -> dict[str, str]:
 
 def _read(spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]) -> DataFrame:
     schema = pa.schema([HEADERS.field(name) for name in columns])
-    return _verified(spark, [snapshot.headers for snapshot in snapshots], schema)
+    return read_files(spark, [snapshot.headers for snapshot in snapshots], schema)
 
 
-def _verified(spark: SparkSession, given: Sequence[Files], schema: pa.Schema) -> DataFrame:
+def read_files(spark: SparkSession, given: Sequence[Files], schema: pa.Schema) -> DataFrame:
     """Return the rows of files, which `_metadata.file_path` names, percent-encoded.
 
     Spark itself reads what is on a disk, which is verified before. Its workers read an object
     store as they write to it, and verify what they read: Spark would need Hadoop's file system.
     """
     files = {location: digest for some in given for location, digest in some.items()}
+    if not files:
+        return spark.createDataFrame(schema.append(_METADATA).empty_table())
     if all(map(is_local, files)):
         verify(files)
         names = ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in schema)
@@ -405,7 +407,7 @@ def _settled(
     }
     referred = [Snapshot.at(place) for place in sorted(places)]
     read = ("browse_seq", "message_key", "snapshot_id")
-    rows = _verified(spark, compact, pa.schema([SETTLED.field(name) for name in read]))
+    rows = read_files(spark, compact, pa.schema([SETTLED.field(name) for name in read]))
     held_by = F.col("snapshot_id").alias("held_by")
     rows = rows.select("browse_seq", "message_key", held_by, "_metadata")
     settled = _with_their_snapshots(spark, rows, snapshots)

@@ -75,11 +75,7 @@ def is_local(location: str) -> bool:
 
 def uri(location: str) -> str:
     """Return a location for Spark, with its scheme, or file: if it has none."""
-    files, path = filesystem(location)
-    if isinstance(files, LocalFileSystem):
-        return f"file://{path}"
-    # Hadoop's file system for S3 has the scheme s3a.
-    return f"s3a://{path}" if location.startswith("s3://") else location
+    return f"file://{filesystem(location)[1]}" if is_local(location) else location
 
 
 def exists(location: str) -> bool:

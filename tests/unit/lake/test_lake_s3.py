@@ -105,5 +105,5 @@ def test_removing_a_snapshot_removes_its_plans(root: str) -> None:
     assert lake.find_plan(plan) is None
 
 
-def test_spark_gets_the_location_with_the_scheme_of_hadoop() -> None:
-    assert storage.uri("s3://lake/dlq/x") == "s3a://lake/dlq/x"
+def test_the_location_of_an_object_is_its_uri() -> None:
+    assert storage.uri("s3://lake/dlq/x") == "s3://lake/dlq/x"
