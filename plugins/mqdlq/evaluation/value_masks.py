@@ -63,15 +63,14 @@ class ValueMasks:
         # Any value allows the rules that do not use the column.
         asking = [rule for rules in self._asking[column].values() for rule in rules]
         bits = np.tile(self.everything & ~self.bits(asking), (len(present), 1))
-        held, exact = present.to_pylist(), defaultdict(list)
-        for place, value in enumerate(held):
-            exact[_trimmed(value)].append(place)
+        exact = _places_of_named(present, self._asking[column])
         allowed: dict[int, int] = defaultdict(int)  # in numbers, faster than arrays to add to
         for pattern, rules in self._asking[column].items():
-            candidates = _candidates(pattern, present, exact)
+            candidates = pa.array(_candidates(pattern, present, exact), pa.int64())
             more = _as_number(rules)
-            for at in candidates:
-                if pattern.matches(held[at]):
+            found = zip(candidates.to_pylist(), present.take(candidates).to_pylist(), strict=True)
+            for at, value in found:
+                if pattern.matches(value):
                     allowed[at] |= more
         words = {each: self._words_of(each) for each in set(allowed.values())}
         added = np.array([words[each] for each in allowed.values()], np.int64)
@@ -172,8 +171,23 @@ def _as_number(rules: Iterable[Rule]) -> int:
     return sum(1 << rule.ordinal - 1 for rule in rules)
 
 
-def _trimmed(value: str | int) -> str | int:
-    return value.rstrip(" ") if isinstance(value, str) else value
+def _places_of_named(
+    values: pa.Array, patterns: Iterable[Pattern]
+) -> Mapping[str | int, Sequence[int]]:
+    """Return where each value is that a pattern names as it is, without trailing blanks."""
+    named: set[Any] = {pattern.value for pattern in patterns}
+    if pa.types.is_string(values.type):
+        values = pc.utf8_rtrim(values, " ")
+        named = {value.rstrip(" ") for value in named}
+    else:
+        values = values.cast(pa.int64())
+        named = {value for value in named if isinstance(value, int)}  # no conditions
+    # Most of a million different values are named by no pattern, and are not made objects here.
+    met = pc.indices_nonzero(pc.is_in(values, value_set=pa.array(named, values.type)))
+    places = defaultdict(list)
+    for place, value in zip(met.to_pylist(), values.take(met).to_pylist(), strict=True):
+        places[value].append(place)
+    return places
 
 
 def _candidates(
