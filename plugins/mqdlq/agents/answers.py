@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Generic, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -110,10 +110,14 @@ class Answer(BaseModel):
         return cls(**{name: getattr(record, name) for name in others}, **given)
 
 
-class Rows(Answer):
+T = TypeVar("T")
+
+
+class Rows(Answer, Generic[T]):
     """A part of a list; `next_cursor` leads to the next part, null at the end."""
 
     next_cursor: int | None = None
+    rows: list[T]
 
 
 class Cut(Answer):
@@ -128,22 +132,21 @@ def cut(text: str) -> Cut:
     return Cut(text=escaped(text[:LONGEST_TEXT], keep="\n"), characters=len(text))
 
 
-T = TypeVar("T")
-R = TypeVar("R", bound=Rows)
+F = TypeVar("F")
+R = TypeVar("R", bound=Rows[Any])
 
 
-def part(kind: type[R], found: Iterable[T], asked: Listing, row: Callable[[T], Any]) -> R:
+def part(kind: type[R], found: Iterable[F], asked: Listing, row: Callable[[F], Any]) -> R:
     """Return the part of a list that is asked for; `found` begins at the list's beginning."""
     return ahead(kind, islice(found, asked.cursor, None), asked, row)
 
 
-def ahead(kind: type[R], found: Iterable[T], asked: Listing, row: Callable[[T], Any]) -> R:
+def ahead(kind: type[R], found: Iterable[F], asked: Listing, row: Callable[[F], Any]) -> R:
     """Return the part of a list that is asked for; `found` begins at the cursor."""
     shown = list(islice(found, asked.limit + 1))
     end = asked.cursor + asked.limit
     following = end if len(shown) > asked.limit and end <= _LAST_CURSOR else None
-    rows = {"rows": [row(one) for one in shown[: asked.limit]]}
-    return kind(**rows, next_cursor=following)
+    return kind(rows=[row(one) for one in shown[: asked.limit]], next_cursor=following)
 
 
 @dataclass(frozen=True, slots=True)

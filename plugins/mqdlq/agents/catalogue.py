@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mqdlq.agents import explaining, looking, proposing
 from mqdlq.agents.answers import Answer, Argument, Caller, harmless
+from mqdlq.headers import DeadLetterHeader
 from mqdlq.model import AuditKind, Declared
 from mqdlq.stages.proposals import WITH
 
@@ -85,19 +86,10 @@ def _drafted(asked: proposing.DraftRule, _draft: proposing.Draft) -> Noted:
     return {"what": AuditKind.PLAN_PROPOSED, "handler": asked.handler, "details": details}
 
 
-DUMP: Final = "".join(
-    (
-        *(
-            "444c4820",
-            "01000000",
-            "05080000",
-            b"PAYMENTS".hex(),
-            "20" * 40,
-            b"QM1".hex(),
-            "20" * 45,
-        ),
-        *("22020000", "33030000", b"MQSTR   ".hex(), "06000000", "20" * 28, "20" * 16),
-    )
+DUMP: Final = (
+    DeadLetterHeader(2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", put_appl_type=6)
+    .encode(encoding=546, ccsid=819)
+    .hex()
 )
 """A dead letter of 172 bytes as hexadecimal digits."""
 

@@ -236,10 +236,8 @@ class Pasted(Answer):
     rules: list[ExplainedRule]
 
 
-class Dump(Rows):
+class Dump(Rows[Pasted]):
     """The messages of a dump."""
-
-    rows: list[Pasted]
 
 
 def explain_dump(asked: ExplainDump, by: Caller) -> Dump:

@@ -56,10 +56,8 @@ class Queue(Answer):
     may_propose: bool
 
 
-class Queues(Rows):
+class Queues(Rows[Queue]):
     """Handlers with the queues that their runs handled."""
-
-    rows: list[Queue]
 
 
 def list_handlers(asked: Listing, by: Caller) -> Queues:
@@ -99,10 +97,8 @@ class CauseRow(Answer):
     untrusted: Untrusted
 
 
-class Causes(Rows):
+class Causes(Rows[CauseRow]):
     """Causes, those that need attention first."""
-
-    rows: list[CauseRow]
 
 
 def list_causes(asked: ListCauses, by: Caller) -> Causes:
@@ -218,10 +214,8 @@ class MessageRow(Answer):
     untrusted: Untrusted
 
 
-class Messages(Rows):
+class Messages(Rows[MessageRow]):
     """Messages, those of the newest snapshot first."""
-
-    rows: list[MessageRow]
 
 
 def find_messages(asked: FindMessages, by: Caller) -> Messages:
@@ -345,10 +339,8 @@ class RunRow(Answer):
     untrusted: Untrusted
 
 
-class Runs(Rows):
+class Runs(Rows[RunRow]):
     """Runs, the newest first."""
-
-    rows: list[RunRow]
 
 
 def list_runs(asked: ListRuns, by: Caller) -> Runs:
@@ -567,10 +559,8 @@ class AuditRow(Answer):
     untrusted: Untrusted
 
 
-class Events(Rows):
+class Events(Rows[AuditRow]):
     """Events of the audit, the newest first."""
-
-    rows: list[AuditRow]
 
 
 def list_audit(asked: ListAudit, by: Caller) -> Events:
