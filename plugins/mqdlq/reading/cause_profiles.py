@@ -26,7 +26,7 @@ from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.later_outcomes import LaterReader, SinceSnapshot
 from mqdlq.ledger.tables import Run, TakenSnapshot
-from mqdlq.model import Outcome, Trait
+from mqdlq.model import Outcome
 from mqdlq.reading.run_messages import (
     ROW_COLUMNS,
     MessageFacts,
@@ -47,8 +47,8 @@ NO_RULE: Final = 0
 
 _NAMES: Final = ("put_appl_name", "dlh_dest_q_name", "user_identifier", "format", "dlh_format")
 
-_Ending = tuple[Outcome | None, int, bool]
-"""An outcome, the rule that decided, and whether only a dry run is the reason."""
+_Ending = tuple[int, Outcome | None]
+"""The rule that decided, `NO_RULE` for none, and the outcome, None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +96,16 @@ class CauseProfile:
         return Counter() if self.rows is None else self.rows.count(column, slice(*self.own))
 
     @cached_property
-    def applications(self) -> Counter[str]:
-        return self._counted("put_appl_name")
-
-    @cached_property
-    def destinations(self) -> Counter[str]:
-        return self._counted("dlh_dest_q_name")
-
-    @cached_property
-    def users(self) -> Counter[str]:
-        return self._counted("user_identifier")
-
-    @cached_property
-    def formats(self) -> Counter[str]:
+    def tops(self) -> dict[str, Counter[str]]:
+        """The messages by what they have: the tables of the page, with their headings."""
         # Without an MQDLH, the format of the data is that of the MQMD.
-        return self._counted("dlh_format" if self.cause.is_of_dead_letters else "format")
+        is_dead_letter = self.cause.is_of_dead_letters
+        return {
+            "Applications": self._counted("put_appl_name"),
+            "Destinations": self._counted("dlh_dest_q_name"),
+            "Users": self._counted("user_identifier"),
+            "Formats": self._counted("dlh_format" if is_dead_letter else "format"),
+        }
 
     @cached_property
     def handled_by(self) -> Counter[int]:
@@ -118,35 +113,8 @@ class CauseProfile:
         return self._counted("first_rule")
 
     @cached_property
-    def _endings(self) -> Counter[_Ending]:
+    def endings(self) -> Counter[_Ending]:
         return self._counted("ending")
-
-    @cached_property
-    def endings(self) -> Counter[tuple[int, Outcome | None]]:
-        """The messages by the rule that decided, `NO_RULE` for none, and the outcome.
-
-        It is None for a message without an outcome.
-        """
-        found: Counter[tuple[int, Outcome | None]] = Counter()
-        for (outcome, rule, _), messages in self._endings.items():
-            found[rule, outcome] += messages
-        return found
-
-    @cached_property
-    def outcomes(self) -> Counter[Outcome]:
-        found: Counter[Outcome] = Counter()
-        for (_, outcome), messages in self.endings.items():
-            if outcome is not None:
-                found[outcome] += messages
-        return found
-
-    @cached_property
-    def needs_attention(self) -> int:
-        return sum(
-            messages
-            for (outcome, _, is_dry), messages in self._endings.items()
-            if outcome is not None and Trait.NEEDS_ATTENTION in outcome.traits and not is_dry
-        )
 
     def _of_rows(self, *columns: str, at_most: int | None = None) -> list[dict[str, Any]]:
         if self.rows is None:
@@ -196,7 +164,7 @@ class CauseProfile:
         known, numbers = self.rows.columns["ending"]
         ends = numbers[slice(*self.own)].tolist()
         return [
-            (MessageFacts(**facts_of(row)), known[number][0])
+            (MessageFacts(**facts_of(row)), known[number][1])
             for row, number in zip(rows, ends, strict=False)
         ]
 
@@ -248,8 +216,7 @@ def profile_causes(
                 stays[place] = False
                 gone[causes[of_cause[place]].cause_id][newer.run_id] += 1
             else:
-                end = newer.outcome, endings[ended[place]][1], False
-                endings.append(end)
+                endings.append((endings[ended[place]][0], newer.outcome))
                 ended[place] = len(endings) - 1
     if len(rows) < taken.messages and (rest := later.departed_rest):
         wanted = [is_one_of(sorted((key,) for key in rest), "message_key")]
@@ -352,15 +319,15 @@ def _endings(
 
     Settled messages keep an earlier run's outcome.
     """
-    endings: list[_Ending] = [(None, NO_RULE, False)]
+    endings: list[_Ending] = [(NO_RULE, None)]
     wanted = rows.column("browse_seq").to_numpy()
     found = np.zeros(len(wanted), np.int64)
     settled: defaultdict[_Ending, array[int]] = defaultdict(partial(array, "q"))
     for batch in lake.settled_rows(taken.location, ("browse_seq", "outcome", "rule")):
         for row in batch.to_pylist():
-            settled[Outcome(row["outcome"]), row["rule"], False].append(row["browse_seq"])
+            settled[row["rule"], Outcome(row["outcome"])].append(row["browse_seq"])
     booked = ledger.run_messages.endings(run.run_id, up_to=int(wanted.max(initial=0)))
-    facts = [(fact.outcome, fact.rule, fact.is_only_dry_run) for fact in booked.facts]
+    facts = [(fact.rule, fact.outcome) for fact in booked.facts]
     of_settled = [np.array(browse_seqs) for browse_seqs in settled.values()]
     for known, ends in ((of_settled, [*settled]), (browse_seqs_of(booked), facts)):
         of_rows = number_endings(known)(wanted)

@@ -256,12 +256,7 @@ def cause(view: HandlerView, cause_id: str) -> HTMLResponse:
         "causes/cause.html",
         state=state,
         row=row,
-        tops=(
-            ("Applications", profile.applications),
-            ("Destinations", profile.destinations),
-            ("Users", profile.users),
-            ("Formats", profile.formats),
-        ),
+        tops=profile.tops.items(),
         top=TOP,
         endings=sorted(
             profile.endings.items(), key=lambda one: (one[0][0] or len(rules) + 1, -one[1])
