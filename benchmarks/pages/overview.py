@@ -29,7 +29,7 @@ from mqdlq.ledger.tables import (
     verdict_outcomes,
     verdicts,
 )
-from mqdlq.reading.fleet import FleetFilter, HandlerFiles, QueueState, read_fleet
+from mqdlq.reading.fleet import HandlerFiles, QueueState, read_fleet
 from mqdlq.reading.page_paths import Paths
 from mqdlq.web.overview import OverviewQuery, choose
 from mqdlq.web.rendering import environment
@@ -92,7 +92,7 @@ def _render(ledger: Ledger, files: HandlerFiles, folder: Path, now: datetime) ->
         environment()
         .get_template("overview/overview.html")
         .render(
-            fleet=choose(rows, FleetFilter(), page=1, is_grouped=False),
+            fleet=choose(rows, OverviewQuery()),
             filters=OverviewQuery(),
             states=tuple(QueueState),
             in_airflow={row.handler for row in rows},

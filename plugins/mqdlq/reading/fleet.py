@@ -14,7 +14,6 @@ from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, handler_names, load_handler
 from mqdlq.handlers.configuration import check_handler
-from mqdlq.lake.filters import Query
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.database import Row
 from mqdlq.ledger.reading.later_outcomes import SettledSince, summed
@@ -392,23 +391,7 @@ def _as_of(row: FleetRow, now: datetime) -> str:
     return f" by the account of {moment(at)}, {span((now - at).total_seconds())} ago"
 
 
-# The fleet: a row for each handler and queue, sorted by need, filtered, and summed up.
-
-
-class FleetFilter(Query):
-    """The rows to show; `text` is a part of a name, in any case."""
-
-    text: str = ""
-    state: str = ""
-    queue_manager: str = ""
-
-    def has(self, row: FleetRow) -> bool:
-        names = (row.handler, row.queue_manager, row.queue)
-        return (
-            (not self.text or any(self.text.lower() in name.lower() for name in names))
-            and self.state in {"", row.state}
-            and self.queue_manager in {"", row.queue_manager}
-        )
+# The fleet: a row for each handler and queue, sorted by need, and summed up.
 
 
 class FleetSummary:

@@ -43,6 +43,14 @@ class OverviewQuery(Query):
     page: PageNumber = 1
     download: FileForm = ""
 
+    def has(self, row: fleet.FleetRow) -> bool:
+        text, names = self.q.strip().lower(), (row.handler, row.queue_manager, row.queue)
+        return (
+            any(text in name.lower() for name in names)
+            and self.state in {"", row.state}
+            and self.queue_manager in {"", row.queue_manager}
+        )
+
 
 SCHEMA: Final = schema_of(
     *("handler", "queue_manager", "queue", "state", "finding", "depth", "max_depth"),
@@ -65,20 +73,18 @@ def _record(row: fleet.FleetRow) -> dict[str, Any]:
     }
 
 
-def choose(
-    rows: Sequence[fleet.FleetRow], chosen: fleet.FleetFilter, *, page: int, is_grouped: bool
-) -> dict[str, Any]:
-    """Return a page of the rows that a filter chooses; a page beyond the last is the last one.
+def choose(rows: Sequence[fleet.FleetRow], query: OverviewQuery) -> dict[str, Any]:
+    """Return the page of the rows that is asked for; a page beyond the last is the last one.
 
     A group has a queue manager, its rows on this page, and the summary of all its rows; the only
     group of rows that are not grouped has neither name nor summary. Groups come in the order of the
     most urgent row of each. `has_files` says whether this server has the handlers' files.
     """
-    found = [row for row in rows if chosen.has(row)]
+    found = [row for row in rows if query.has(row)]
     pages = pages_of(len(found), ROWS)
-    page = min(page, pages)
+    page = min(query.page, pages)
     by_name: dict[str, list[fleet.FleetRow]] = {}
-    if is_grouped:
+    if query.group:
         for row in found:
             by_name.setdefault(row.queue_manager, []).append(row)
         found = [row for own in by_name.values() for row in own]
@@ -86,7 +92,7 @@ def choose(
     groups: list[tuple[str | None, list[fleet.FleetRow], fleet.FleetSummary | None]] = [
         (None, shown, None)
     ]
-    if is_grouped:
+    if query.group:
         groups = [
             (name, list(own), fleet.FleetSummary(by_name[name]))
             for name, own in groupby(shown, key=lambda row: row.queue_manager)
@@ -106,11 +112,8 @@ def choose(
 def overview(view: FleetView) -> Response:
     query, now = view.parse(OverviewQuery), view.clock()
     rows = fleet.read_fleet(view.ledger, _FILES.read(), view.person.readable_among, now)
-    chosen = fleet.FleetFilter(
-        text=query.q.strip(), state=query.state, queue_manager=query.queue_manager
-    )
     if query.download:
-        listed = Export("overview", SCHEMA, map(_record, filter(chosen.has, rows)))
+        listed = Export("overview", SCHEMA, map(_record, filter(query.has, rows)))
         return view.download(listed, query.download)
     try:
         lost_work = find_lost_work(view.ledger, view.lake_root)
@@ -118,7 +121,7 @@ def overview(view: FleetView) -> Response:
         lost_work = None  # the lake cannot be read
     return view.render(
         "overview/overview.html",
-        fleet=choose(rows, chosen, page=query.page, is_grouped=bool(query.group)),
+        fleet=choose(rows, query),
         filters=query,
         states=tuple(fleet.QueueState),
         in_airflow=view.handlers,

@@ -15,13 +15,13 @@ from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.tables import CauseNumbers
 from mqdlq.model import Outcome
 from mqdlq.reading.fleet import (
-    FleetFilter,
     FleetRow,
     FleetSummary,
     HandlerFile,
     QueueState,
     read_fleet,
 )
+from mqdlq.web.overview import OverviewQuery
 from tests.support.run_records import NOON, run_record
 from tests.support.web.recorded_runs import RecordedRun, counted_statements
 from tests.support.world import create_ledger
@@ -282,11 +282,11 @@ def test_a_filter_narrows_by_text_state_and_queue_manager(ledger: Ledger) -> Non
     rows = rows_of(ledger, file_of("payments"), file_of("orders"))
 
     def shown(**chosen: str) -> list[str]:
-        return [row.handler for row in rows if FleetFilter(**chosen).has(row)]
+        return [row.handler for row in rows if OverviewQuery.parse(chosen).has(row)]
 
     assert shown() == ["payments", "orders"]
-    assert shown(text="PAY") == ["payments"]
-    assert shown(text="dlq") == ["payments", "orders"]
+    assert shown(q="PAY") == ["payments"]
+    assert shown(q="dlq") == ["payments", "orders"]
     assert shown(state="empty") == ["orders"]
     assert shown(queue_manager="QM2") == ["payments"]
     assert shown(queue_manager="QM2", state="empty") == []
