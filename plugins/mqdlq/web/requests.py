@@ -6,7 +6,6 @@ to people without permission for Airflow's website; each route also depends on a
 person may read, or on the set of handlers that the person may read. Airflow's own checks decide.
 """
 
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from airflow.api_fastapi.auth.managers.models.resource_details import (
 from airflow.api_fastapi.core_api.security import get_user
 from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
-from airflow.sdk.exceptions import AirflowNotFoundException
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, Response
 
@@ -187,19 +185,9 @@ def ledger() -> Ledger:
     A page never creates or migrates it. Raises LedgerUnavailableError if the ledger cannot be
     reached, or is not at the revision of this version.
     """
-    found = _opened(_ledger_url())
+    found = _opened(connections.ledger_url(Connection.get_connection_from_secrets))
     found.require_current()
     return found
-
-
-def _ledger_url() -> str:
-    if any(os.environ.get(name) for name in connections.IN_ENVIRONMENT):
-        return directories.ledger_url()
-    try:
-        found = Connection.get_connection_from_secrets(connections.CONNECTION)
-    except AirflowNotFoundException:
-        return directories.ledger_url()
-    return connections.url_of(found)
 
 
 @cache

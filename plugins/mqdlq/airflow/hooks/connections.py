@@ -1,6 +1,7 @@
 """The ledger and the keys of payload that Airflow's connections name."""
 
 import os
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -26,7 +27,7 @@ def open_ledger(*, create: bool = True) -> ledger.Ledger:
     Without `create` a missing SQLite file is an error. Raises ConnectionSettingsError for a
     connection of another type.
     """
-    return ledger.open_ledger(_url(), create=create)
+    return ledger.open_ledger(ledger_url(), create=create)
 
 
 def shared_ledger() -> ledger.Ledger:
@@ -35,7 +36,7 @@ def shared_ledger() -> ledger.Ledger:
     It stays open. Raises what `open_ledger` raises.
     """
     # By its URL: the environment may name another ledger by the next call.
-    return _opened(_url() or directories.ledger_url())
+    return _opened(ledger_url())
 
 
 @cache
@@ -43,13 +44,14 @@ def _opened(url: str) -> ledger.Ledger:
     return ledger.open_ledger(url)
 
 
-def _url() -> str | None:
+def ledger_url(find: Callable[[str], Any] = BaseHook.get_connection) -> str:
+    """Return the URL of the ledger; `find` returns a connection of this process's Airflow."""
     if any(os.environ.get(name) for name in IN_ENVIRONMENT):
-        return None
+        return directories.ledger_url()
     try:
-        return url_of(BaseHook.get_connection(CONNECTION))
+        return url_of(find(CONNECTION))
     except AirflowNotFoundException:
-        return None
+        return directories.ledger_url()
 
 
 def url_of(connection: Connection) -> str:
