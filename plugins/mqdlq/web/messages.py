@@ -1,11 +1,11 @@
 """Search for messages, and one message: its page, its row as JSON, and its captured body."""
 
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query
+from fastapi.encoders import jsonable_encoder
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from mqdlq import lake
@@ -216,13 +216,7 @@ def message_row(view: HandlerView, message_key: KeyDep) -> JSONResponse:
     snapshot, row = read_message(message_key, view)
     names = ("queue_manager", "queue", "snapshot_id", "run_id")
     place = {name: getattr(snapshot, name) for name in names}
-    return JSONResponse(place | {name: _plain(value) for name, value in row.items()})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    return value.isoformat() if isinstance(value, datetime) else value
+    return JSONResponse(jsonable_encoder(place | {**row}, custom_encoder={bytes: bytes.hex}))
 
 
 Explained = tuple[str, list[ExplainedRule], str]
