@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from mqdlq import directories
-from mqdlq.cli.output import Output, now, refusing, write_json
+from mqdlq.cli.output import Output, now, payload_keys_of, refusing, write_json
 from mqdlq.cli.run import HandlerName
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
@@ -71,13 +71,6 @@ def find(
         click.echo(_summary(done, search.total))
     if not done.is_over:
         raise SystemExit(1)
-
-
-def payload_keys_of(conn_id: str | None) -> dict[str, bytes]:
-    # Airflow takes seconds to import, and only encrypted payload needs it.
-    from mqdlq.airflow.hooks.connections import payload_keys  # noqa: PLC0415
-
-    return payload_keys(conn_id)
 
 
 def _looked(done: Progress, total: int) -> str:

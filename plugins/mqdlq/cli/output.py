@@ -45,6 +45,16 @@ def now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 (an entry point)
 
 
+def payload_keys_of(conn_id: str | None) -> dict[str, bytes]:
+    """Return the keys of captured payload that an Airflow connection has; none without one."""
+    if conn_id is None:
+        return {}
+    # Airflow takes seconds to import, and only encrypted payload needs it.
+    from mqdlq.airflow.hooks.connections import payload_keys  # noqa: PLC0415
+
+    return payload_keys(conn_id)
+
+
 def write_json(document: Any, *, indent: int | None = 2) -> None:
     """Write a document for programs; times are in ISO 8601, bytes in hexadecimal digits."""
     click.echo(json.dumps(document, indent=indent, default=_encoded))

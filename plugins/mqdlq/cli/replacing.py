@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from mqdlq import directories
-from mqdlq.cli.find import payload_keys_of
-from mqdlq.cli.output import now, refusing
+from mqdlq.cli.output import now, payload_keys_of, refusing
 from mqdlq.controls.repair import NO_BODIES
 from mqdlq.errors import HandlerError, LakeError, MessageKeyError
 from mqdlq.handlers import load_handler

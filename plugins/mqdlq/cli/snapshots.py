@@ -22,6 +22,7 @@ from mqdlq.cli.output import (
     attributes,
     console,
     now,
+    payload_keys_of,
     refusal,
     refusing,
     titled_table,
@@ -157,13 +158,7 @@ def write_payload(
         directory = snapshot.rstrip("/")
         if "/" not in directory:
             directory = lake.find_snapshot(directories.lake(), directory)
-        keys: dict[str, bytes] = {}
-        if key_connection is not None:
-            # Airflow takes seconds to import, and only an encrypted payload needs it.
-            from mqdlq.airflow.hooks.connections import payload_keys  # noqa: PLC0415
-
-            keys = payload_keys(key_connection)
-        written = _write(directory, to, message, keys)
+        written = _write(directory, to, message, payload_keys_of(key_connection))
     click.echo(f"{written} payloads written to {to}")
 
 
