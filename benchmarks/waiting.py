@@ -197,7 +197,13 @@ def _triggerer(
 ) -> Iterator[Callable[[], list[psutil.Process]]]:
     with (directory / "triggerer.log").open("wb") as log:
         started = subprocess.Popen(
-            [sys.executable, "-m", "mqdlq.local.parent_watch", "triggerer", "--skip-serve-logs"],
+            [
+                sys.executable,
+                "-m",
+                "tests.e2e.running.parent_watch",
+                "triggerer",
+                "--skip-serve-logs",
+            ],
             env={**settings, "AIRFLOW__TRIGGERER__CAPACITY": str(max(1000, QUEUES))},
             stdin=subprocess.PIPE,
             stdout=log,

@@ -12,9 +12,9 @@ import pytest
 import embedded_mq
 from mqdlq.airflow.provider import provider_info
 from mqdlq.local.environment import migrate
-from mqdlq.local.services import Services, in_use
+from mqdlq.local.services import in_use
 from tests.e2e.running.browser import Page, browser
-from tests.e2e.running.services import Airflow, free_port
+from tests.e2e.running.services import Airflow, TiedServices, free_port
 from tests.support.world import World
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
@@ -36,7 +36,7 @@ def _server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Airflow
         monkeypatch.delenv(name)
     settings = {"AIRFLOW__CORE__TEST_CONNECTION": "Enabled"}
     migrate(settings)
-    services = Services(free_port(), settings, tied=True)
+    services = TiedServices(free_port(), settings)
     found = Airflow(services, tmp_path)
     try:
         services.start("api-server")

@@ -1,8 +1,7 @@
-"""Run Airflow's command line until the process that started it ends.
+"""End this process when the process that started it ends.
 
-Run as ``python -m mqdlq.local.parent_watch ARGUMENTS…`` with standard input a pipe that the parent
-holds open. When the parent ends for any reason, the pipe closes, and this process kills itself and
-its children: Airflow, Spark's JVM, Python workers.
+Standard input is a pipe that the parent holds open. When the parent ends for any reason, the pipe
+closes, and this process kills itself and its children: Airflow, Spark's JVM, Python workers.
 """
 
 import os
@@ -22,16 +21,3 @@ def end_with_parent() -> None:
     """Make this process the leader of a new group, which is killed when the parent ends."""
     os.setsid()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def main() -> None:
-    """Run the command `airflow` with this process's arguments."""
-    end_with_parent()
-    from airflow.__main__ import main as airflow  # noqa: PLC0415 (slow: the watch comes first)
-
-    sys.argv[0] = "airflow"
-    airflow()
-
-
-if __name__ == "__main__":
-    main()

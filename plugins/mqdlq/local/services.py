@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import click
 import httpx
@@ -80,19 +80,12 @@ class Services:
     A file there lists the started processes, so that another process can stop them.
     """
 
-    def __init__(
-        self, port: int, more: Mapping[str, str] | None = None, *, tied: bool = False
-    ) -> None:
-        """Serve the UI on this port of the loopback; `more` goes into the environment.
-
-        `tied` services live no longer than this process, however it ends.
-        """
+    def __init__(self, port: int) -> None:
+        """Serve the UI on this port of the loopback."""
         self.port = port
-        self._tied = tied
         self.address = f"http://{LOOPBACK}:{port}"
-        own = environment(own_metadata=False)
-        self._environment = {**own, **_settings(port), **(more or {})}
-        self._started: list[tuple[psutil.Process, subprocess.Popen[bytes]]] = []
+        self.environment = {**environment(own_metadata=False), **_settings(port)}
+        self.started: list[subprocess.Popen[bytes]] = []
 
     def start_all(self) -> None:
         """Start the services and wait until all are healthy; raises ServicesError.
@@ -113,33 +106,21 @@ class Services:
         """Start a service, or another command of this Python that is to live as long as they."""
         logs = directories.home() / "logs"
         directories.make_private_directory(logs)
-        words = command or COMMANDS[name]
-        if self._tied and words[:2] == AIRFLOW:
-            words = ("-m", "mqdlq.local.parent_watch", *words[2:])
         with (logs / f"{name}.log").open("ab") as log:
-            started = subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
-                [sys.executable, *words],
-                env=self._environment,
-                # Nothing is written to the pipe; that it closes is what a tied process waits for.
-                stdin=subprocess.PIPE if self._tied else subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=not self._tied,  # a tied process begins its own
-            )
-        process = psutil.Process(started.pid)
-        self._started.append((process, started))
+            self.started.append(self.begin(command or COMMANDS[name], log))
+        process = psutil.Process(self.started[-1].pid)
         _write({**running(), name: process})
         return process
 
-    def stop_all(self, grace_s: float = GRACE_S) -> None:
-        """End all services of this state directory, also services that another process started."""
-        stop_all(grace_s)
-        # The file may be missing, or MQDLQ_HOME may name another directory now.
-        end([process for process, _ in self._started], grace_s)
-        for _, started in self._started:
-            started.wait()
-            if started.stdin:
-                started.stdin.close()
+    def begin(self, words: tuple[str, ...], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
+            [sys.executable, *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
     def _wait_until(self, holds: Callable[[], bool], names: list[str]) -> None:
         deadline = time.monotonic() + START_S

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -18,38 +19,29 @@ PARENT = ("-c", "import subprocess; subprocess.run(['sleep', '600'])")
 """Its child does not end by a signal to it, and is killed when the time of grace is over."""
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each test its own state directory."""
+@pytest.fixture(name="services", autouse=True)
+def _services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
+    """Give each test its own state directory, and end what it starts over it."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-
-
-def test_make_down_stops_services_and_their_children() -> None:
     services = Services(18080)
+    yield services
+    stop_all()
+    for started in services.started:
+        started.wait()
+
+
+def test_make_down_stops_services_and_their_children(services: Services) -> None:
     process = services.start("a sleeper", PARENT)
     while not process.children():
         assert process.is_running()
     child = process.children()[0]
 
     assert {name: one.pid for name, one in running().items()} == {"a sleeper": process.pid}
-    services.stop_all(grace_s=0.1)
+    assert stop_all(grace_s=0.1) == ["a sleeper"]
 
     assert running() == {}
     assert not child.is_running()
     assert stop_all() == []
-
-
-def test_make_down_works_from_any_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its file names it over the state directory that it was started over."""
-    services = Services(18080)
-    process = services.start("a sleeper", SLEEP)
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "other"))
-
-    services.stop_all()
-
-    assert not process.is_running()
 
 
 def test_a_later_process_with_the_same_pid_is_not_stopped() -> None:
@@ -71,26 +63,22 @@ def test_make_up_names_a_port_that_is_in_use() -> None:
     assert str(refused.value) == f"port {port} of 127.0.0.1 is in use [MQDLQ-812]"
 
 
-def test_a_second_make_up_is_refused(tmp_path: Path) -> None:
-    services = Services(18080)
+def test_a_second_make_up_is_refused(services: Services, tmp_path: Path) -> None:
     services.start("api-server", SLEEP)
 
     with pytest.raises(ServicesError) as refused:
         up(18080)
-    services.stop_all()
 
     assert str(refused.value) == (
         f"the services already run over {tmp_path} (api-server); `make down` stops them [MQDLQ-814]"
     )
 
 
-def test_make_down_lists_what_it_stopped() -> None:
-    services = Services(18080)
+def test_make_down_lists_what_it_stopped(services: Services) -> None:
     process = services.start("a sleeper", SLEEP)
     threading.Thread(target=process.wait, daemon=True).start()  # a shell takes note of its end, too
     command = [sys.executable, "-m", "mqdlq.local.services", "--down"]
 
     said = [subprocess.check_output(command, text=True) for _ in range(2)]
-    services.stop_all()
 
     assert said == ["stopped a sleeper\n", "nothing was running\n"]

@@ -9,29 +9,72 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
+import psutil
 import pytest
 
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.local.environment import migrate
-from mqdlq.local.services import COMMANDS, USER, Services, end, password, running
+from mqdlq.local.services import (
+    AIRFLOW,
+    COMMANDS,
+    USER,
+    Services,
+    end,
+    password,
+    running,
+    stop_all,
+)
 
 ENDED = {"success", "failed"}
+
+
+class TiedServices(Services):
+    """Services that live no longer than this process, however it ends."""
+
+    def __init__(self, port: int, more: Mapping[str, str]) -> None:
+        """Serve the UI on this port; `more` goes into the environment."""
+        super().__init__(port)
+        self.environment |= more
+
+    def begin(self, words: tuple[str, ...], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        if words[:2] == AIRFLOW:
+            words = ("-m", "tests.e2e.running.parent_watch", *words[2:])
+        return subprocess.Popen(
+            [sys.executable, *words],
+            env=self.environment,
+            # Nothing is written to the pipe; that it closes is what the process waits for.
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+    def stop_all(self, grace_s: float) -> None:
+        stop_all(grace_s)
+        # The file may be missing, or MQDLQ_HOME may name another directory now.
+        alive = (started for started in self.started if started.poll() is None)
+        end([psutil.Process(started.pid) for started in alive], grace_s)
+        for started in self.started:
+            started.wait()
+            if started.stdin:
+                started.stdin.close()
 
 
 class Airflow:
     """A running Airflow with what a test does to it."""
 
-    def __init__(self, services: Services, directory: Path) -> None:
+    def __init__(self, services: TiedServices, directory: Path) -> None:
         self.services = services
         self.directory = directory
         self.token = ""
@@ -175,7 +218,7 @@ def airflow(directory: Path, **environment: str) -> Iterator[Airflow]:
             if name not in environment:
                 patch.delenv(name)
         migrate(environment)
-        found = Airflow(Services(free_port(), environment, tied=True), directory)
+        found = Airflow(TiedServices(free_port(), environment), directory)
         try:
             found.services.start_all()
             found.log_in()
