@@ -59,13 +59,17 @@ def send_start_failure(
 ) -> None:
     """Send the alert of a run that could not start, with the short text of its report.
 
-    If its failure is not recorded, because it was stopped, that is recorded.
+    If its failure is not recorded, because it was stopped, that is recorded. Nothing is sent if the
+    alert was sent for an earlier run and no run of the handler has started since.
     """
     if not ledger.runs.failures(run_id):
         ledger.runs.record_failure(run_id, handler, left_no_word("sense"), now)
     before = ledger.alerts.sent(run_id)
-    found = start_failure_alerts(handler, run_id, short, ledger)
-    sent = notify([alert for alert in found if alert.event not in before])
+    is_told = Event.FAILED in before or ledger.alerts.cannot_begin(
+        handler, Event.FAILED, but=run_id
+    )
+    alert = Alert(Event.FAILED, f"{handler}: the run could not start", short)
+    sent = notify([] if is_told else [alert])
     ledger.alerts.record(run_id, sent, [] if before else [Event.FAILED], now)
 
 
@@ -108,16 +112,6 @@ def alerts_of(
     ]
     may_hold = (event for event in Event if event.lasts or event is Event.EXPIRING)
     return alerts, [event for event in may_hold if event in holds]
-
-
-def start_failure_alerts(handler: str, run_id: str, short: str, ledger: Ledger) -> list[Alert]:
-    """Return the alert that a run could not start.
-
-    Return no alert if it was sent for an earlier run and no run of the handler has started since.
-    """
-    if ledger.alerts.cannot_begin(handler, Event.FAILED, but=run_id):
-        return []
-    return [Alert(Event.FAILED, f"{handler}: the run could not start", short)]
 
 
 def unreported_alert(handler: str, text: str) -> Alert:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -11,7 +11,7 @@ import pytest
 from mqdlq.handlers.operation import Event
 from mqdlq.ledger.tables import CauseChange
 from mqdlq.model import ChangeKind
-from mqdlq.reading.alerts import build_approval_alert, start_failure_alerts
+from mqdlq.reading.alerts import Alert, build_approval_alert, send_start_failure
 from tests.support.world import World
 from tests.unit.controls.loops.returning import send_back
 from tests.unit.reading.test_alerts import ended, names
@@ -75,8 +75,15 @@ def wrong_account(world: World) -> Collection[str]:
 
 
 def refused(world: World) -> Collection[str]:
-    found = start_failure_alerts("test", "run-1", "no such queue manager", world.ledger)
-    return [alert.event for alert in found]
+    events: list[str] = []
+
+    def notify(found: Sequence[Alert]) -> list[Event]:
+        events.extend(alert.event for alert in found)
+        return []
+
+    of_run, now = ("test", "run-1", "no such queue manager", notify), world.clock()
+    send_start_failure(*of_run, ledger=world.ledger, now=now)
+    return events
 
 
 def asked(world: World) -> Collection[str]:

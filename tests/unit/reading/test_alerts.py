@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,10 +12,10 @@ import pytest
 from sqlalchemy import select, update
 
 from mqdlq.failures import Failure
-from mqdlq.handlers.operation import Alerts
+from mqdlq.handlers.operation import Alerts, Event
 from mqdlq.ledger.tables import Look, Run, alerts, causes
 from mqdlq.model import Verdict
-from mqdlq.reading.alerts import Alert, alerts_of, start_failure_alerts
+from mqdlq.reading.alerts import Alert, alerts_of, send_start_failure
 from mqdlq.reading.report.building import read_report
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot.taking import record_causes
@@ -297,10 +298,15 @@ def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
     world.ledger.runs.record_failure(
         run_id, "test", Failure("sense", "MQCONN failed"), world.clock()
     )
-    found = start_failure_alerts("test", run_id, "a short text", world.ledger)
-    events = [alert.event for alert in found] if is_heard else []
-    world.ledger.alerts.record(run_id, events, ["failed"], world.clock())
-    return [alert.title for alert in found]
+    told: list[Alert] = []
+
+    def notify(found: Sequence[Alert]) -> list[Event]:
+        told.extend(found)
+        return [alert.event for alert in found] if is_heard else []
+
+    of_run, now = ("test", run_id, "a short text", notify), world.clock()
+    send_start_failure(*of_run, ledger=world.ledger, now=now)
+    return [alert.title for alert in told]
 
 
 def test_runs_that_cannot_begin_raise_one_alert_and_a_recovery(world: World) -> None:
