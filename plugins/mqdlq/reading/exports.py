@@ -128,27 +128,19 @@ def _parquet(schema: pa.Schema, batches: Iterator[list[Record]]) -> Iterator[byt
     yield sink.taken()
 
 
-class _Sink(io.RawIOBase):
+class _Sink(io.BytesIO):
     """A file whose bytes are taken while it is written."""
 
-    def __init__(self) -> None:
-        self._held = bytearray()
-        self._written = 0
-
-    def writable(self) -> bool:
-        return True
+    _before = 0
 
     def tell(self) -> int:
-        return self._written
-
-    def write(self, data: Any) -> int:
-        self._held += data
-        self._written += len(data)
-        return len(data)
+        return self._before + super().tell()
 
     def taken(self) -> bytes:
-        taken = bytes(self._held)
-        self._held.clear()
+        taken = self.getvalue()
+        self._before += len(taken)
+        self.seek(0)
+        self.truncate()
         return taken
 
 
