@@ -104,10 +104,11 @@ class Answer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
-    def of(cls, record: Any, **given: Any) -> Self:
-        """Return an answer with these values, and all others by their names from a record."""
-        others = cls.model_fields.keys() - given.keys()
-        return cls(**{name: getattr(record, name) for name in others}, **given)
+    def of(cls, *records: Any, **given: Any) -> Self:
+        """Return an answer with these values; the first record that has a name gives any other."""
+        for name in cls.model_fields.keys() - given.keys():
+            given[name] = getattr(next(one for one in records if hasattr(one, name)), name)
+        return cls(**given)
 
 
 T = TypeVar("T")

@@ -20,7 +20,6 @@ from mqdlq.agents.answers import (
     Text,
     Untrusted,
     harmless,
-    iso,
     part,
     untrusted,
 )
@@ -116,11 +115,10 @@ def explain_reason(asked: OneReason, by: Caller) -> Reason:
     if number is None:
         raise FilterError("reason", f"found {harmless(asked.reason)!r}", "2053 or MQRC_Q_FULL")
     known = advice_on(number)
-    return Reason(
+    return Reason.of(
+        known,
         reason=reason_text(number),
-        meaning=known.meaning,
         kind=known.kind.words,
-        advice=known.advice,
         retry_succeeds=known.retry_until,
     )
 
@@ -146,8 +144,8 @@ def explain_error(asked: OneError, by: Caller) -> Error:
     if known is None:
         text = f"no error has the id {harmless(asked.error_id)!r}; expected one such as MQDLQ-100"
         raise RefusedError("MQDLQ-944", text)
-    return Error(
-        error_id=known.error_id,
+    return Error.of(
+        known,
         texts=list(known.texts()),
         look=without_links(known.look),
         do=without_links(known.do),
@@ -200,11 +198,10 @@ def diagnose(asked: Diagnose, by: Caller) -> Diagnoses:
     there = select_queue_manager(settings, run.queue_manager)
     diagnosed = diagnose_causes(there, subjects, sources.clock) if subjects else {}
     rows = [
-        Obstacle(
-            cause_id=cause.cause_id,
-            messages=subjects[cause].messages,
+        Obstacle.of(
+            *(cause, subjects[cause]),
             outlook=one.outlook.words,
-            asked_at=iso(one.at),
+            asked_at=one.at,
             inquiries=len(one.inquiries),
             untrusted=untrusted(
                 destination=cause.dest_q_name,
@@ -333,9 +330,8 @@ def past(run: Run, sources: Sources) -> rule_drafts.ChosenSnapshots:
 
 def compared(tested: rule_drafts.Backtest) -> Compared:
     found = tested.treatments
-    return Compared(
-        messages=found.messages,
-        different=found.different,
+    return Compared.of(
+        found,
         snapshots=[one.manifest.snapshot_id for one in tested.used],
         skipped_snapshots=len(tested.skipped),
         changes=[

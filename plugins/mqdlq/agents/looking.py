@@ -118,14 +118,12 @@ def _cause(row: InboxRow, by: Caller) -> CauseRow:
     numbers, cause = row.numbers, row.cause
     where = place(cause.dest_q_name, cause.dest_q_mgr_name) if cause.dest_q_name else ""
     return CauseRow.of(
+        row,
         numbers,
         reason=reason_text(cause.reason),
         state=row.standing.words,
         need_attention=numbers.attention,
         expire_within_a_day=numbers.expiring,
-        is_arriving=row.is_arriving,
-        handlers=row.handlers,
-        queue_managers=row.queue_managers,
         address=by.paths.known_cause(cause.cause_id),
         untrusted=untrusted(destination=where, applications=list(row.applications)),
     )
@@ -406,14 +404,12 @@ def show_run(asked: OneRun, by: Caller) -> RunAccount:
     run, account, plan = report.run, report.account, report.sources.plan
     assert run is not None  # `report_of` has found it  # noqa: S101
     return RunAccount.of(
+        report,
         run,
-        verdict=report.verdict,
-        ended_at=report.ended_at,
         plan_hash=plan.plan_hash if plan else "",
         messages=account.messages if account else 0,
         outcomes=in_counts(account.outcomes) if account else {},
         settled_before=account.settled if account else 0,
-        adds_up=report.adds_up,
         need_attention=report.needs_attention,
         address=by.paths.run(run.handler, run.run_id),
         untrusted=untrusted(
@@ -479,17 +475,15 @@ def show_report(asked: OneRun, by: Caller) -> RunReport:
         ],
         causes=[
             ReportedCause.of(
-                one.cause,
+                *(one, one.cause),
                 reason=reason_text(one.cause.reason),
-                messages=one.messages,
                 untrusted=untrusted(destination=one.cause.dest_q_name),
             )
             for one in report.causes[:MOST_ROWS]
         ],
         troubles=[
             Trouble.of(
-                one.first,
-                messages=one.messages,
+                *(one, one.first),
                 outcome=str(one.first.outcome or ""),
                 reason=one.first.reason_text,
                 untrusted=untrusted(why=one.first.why, destination=one.first.dest_q_name),
