@@ -193,15 +193,14 @@ def profile_causes(
     now: datetime,
     *,
     ledger: Ledger,
+    since: SinceSnapshot,
     most: int = MOST_MESSAGES,
-    since: SinceSnapshot | None = None,
 ) -> SnapshotProfile:
     """Read a run's snapshot, its rules and its outcomes; describe each cause.
 
-    `since` says what later runs did; by default it is read, too. Raises `LakeError` for a snapshot
-    that was pruned or is damaged.
+    `since` says what later runs did. Raises `LakeError` for a snapshot that was pruned or is
+    damaged.
     """
-    since = ledger.later.of_run(run.run_id) if since is None else since
     table = check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table
     later = LaterReader(since.by_key)
     columns = sorted({*ROW_COLUMNS, *(columns_needed(table) if table else ())})

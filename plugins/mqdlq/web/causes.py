@@ -29,12 +29,11 @@ from mqdlq.handlers import load_handler
 from mqdlq.lake.filters import Period, Query, Text, longest, number
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.history import CauseHistory, CauseSighting, CausesOverTime, CauseState
-from mqdlq.ledger.reading.later_outcomes import SettledSince, SinceSnapshot
+from mqdlq.ledger.reading.later_outcomes import SettledSince
 from mqdlq.ledger.tables import CauseNumbers, Run, Sighting, TakenSnapshot
 from mqdlq.model import QueueKind
 from mqdlq.reading.cause_profiles import (
     MORNING,
-    MOST_MESSAGES,
     NO_RULE,
     CauseProfile,
     SnapshotProfile,
@@ -136,22 +135,16 @@ def read_queue_state(queue_manager: str, queue: str, sources: Sources) -> QueueS
     now, since = sources.clock(), ledger.later.of_run(taken_by.run_id)
     try:
         if sighting is None:
-            profile = _profile(taken_by, taken, now, ledger, since)
+            profile = profile_causes(taken_by, taken, now, ledger=ledger, since=since)
         else:
             minute = now.replace(second=0, microsecond=0)
-            profile = _profile_of_minute(taken_by, taken, minute, ledger, since)
+            profile = _profile_of_minute(taken_by, taken, minute, ledger=ledger, since=since)
     except LakeError as error:
         return replace(state, trouble=f"The snapshot cannot be read: {error.text}")
     return replace(state, profile=profile)
 
 
-def _profile(
-    run: Run, taken: TakenSnapshot, now: datetime, ledger: Ledger, since: SinceSnapshot
-) -> SnapshotProfile:
-    return profile_causes(run, taken, now, ledger=ledger, since=since, most=MOST_MESSAGES)
-
-
-_profile_of_minute: Final = lru_cache(maxsize=8)(_profile)
+_profile_of_minute: Final = lru_cache(maxsize=8)(profile_causes)
 """The profile of a finished run: once in a minute, and when later runs acted."""
 
 

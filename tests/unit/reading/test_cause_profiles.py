@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ import pytest
 from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
 from mqdlq.lake import remove_snapshot
+from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Outcome, QueueKind
-from mqdlq.reading.cause_profiles import CauseProfile, profile_causes
+from mqdlq.reading.cause_profiles import CauseProfile, SnapshotProfile, profile_causes
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.stages
@@ -32,12 +32,16 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield world
 
 
-def profiles(world: World, run_id: str = "run-1", **options: Any) -> dict[str, CauseProfile]:
+def profile_of(world: World, run: Run, taken: TakenSnapshot, **options: Any) -> SnapshotProfile:
+    since = world.ledger.later.of_run(run.run_id)
+    return profile_causes(run, taken, NOON, ledger=world.ledger, since=since, **options)
+
+
+def profiles(world: World, run_id: str = "run-1") -> dict[str, CauseProfile]:
     run = world.ledger.runs.get(run_id)
     assert run is not None
     taken = world.recorded_snapshot(run_id)
-    found = profile_causes(run, taken, NOON, ledger=world.ledger, **options)
-    return dict(found.causes)
+    return dict(profile_of(world, run, taken).causes)
 
 
 def fill(world: World) -> None:
@@ -150,9 +154,7 @@ def test_no_more_messages_are_read_than_the_bound(world: World) -> None:
     fill(world)
     execution = world.plan(RULES)
 
-    found = profile_causes(
-        execution.run, world.recorded_snapshot("run-1"), NOON, ledger=world.ledger, most=2
-    )
+    found = profile_of(world, execution.run, world.recorded_snapshot("run-1"), most=2)
 
     assert (found.read, found.messages, found.is_partial) == (2, 6, True)
 
@@ -164,4 +166,4 @@ def test_a_pruned_snapshot_is_an_error(world: World) -> None:
     remove_snapshot(world.lake_root, taken.location, taken.snapshot_id)
 
     with pytest.raises(LakeError, match="is not a snapshot"):
-        profile_causes(execution.run, taken, NOON + timedelta(1), ledger=world.ledger)
+        profile_of(world, execution.run, taken)

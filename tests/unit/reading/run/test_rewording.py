@@ -66,6 +66,7 @@ def numbers(run_id: str, ledger: Ledger, lake_root: str) -> list[Any]:
     summary = summarize_run(run_id, ledger, lake_root)
     run, taken = ledger.runs.get(run_id), ledger.snapshots.of_run(run_id)
     assert run is not None
+    since = ledger.later.of_run(run_id)
     return [
         without_words(json.loads(render_json(report))),
         (
@@ -78,7 +79,9 @@ def numbers(run_id: str, ledger: Ledger, lake_root: str) -> list[Any]:
         ledger.run_messages.counts(run_id),
         ledger.outcomes.counts(run_id),
         ledger.outcomes.count_without_archive_copy(run_id),
-        profiles_of(profile_causes(run, taken, WRITTEN_AT, ledger=ledger)) if taken else None,
+        profiles_of(profile_causes(run, taken, WRITTEN_AT, ledger=ledger, since=since))
+        if taken
+        else None,
     ]
 
 
