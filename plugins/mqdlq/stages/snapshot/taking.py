@@ -20,6 +20,7 @@ from mqdlq.controls.repair import read_repair
 from mqdlq.errors import HandlerError, LakeError
 from mqdlq.headers import DLH_LENGTH
 from mqdlq.lake.cause_numbers import book_causes
+from mqdlq.lake.row_masks import KeySet
 from mqdlq.lake.schema import SETTLED
 from mqdlq.lake.selected import chosen_batches, chosen_of
 from mqdlq.ledger import Ledger
@@ -447,16 +448,15 @@ def _count(location: str, *, with_settled: bool) -> list[CountedCause]:
 
 # Find the browsed messages that the ledger knows as settled and that need only a compact row.
 
-_KEY_LENGTH: Final = 32
 _ENTRY: Final = np.dtype(
-    [("key", f"V{_KEY_LENGTH}"), ("message_id", "i8"), ("occurrence", "i4"), ("lot", "i4")]
+    [("key", "S32"), ("message_id", "i8"), ("occurrence", "i4"), ("lot", "i4")]
 )
 
 
 class _SettledMessages:
     """The settled messages of a run's queue that need no full row in this run.
 
-    Each takes 57 bytes, sorted by key: a million messages take as much memory as one long message.
+    Each takes 65 bytes, sorted by key: a million messages take as much memory as one long message.
     """
 
     def __init__(
@@ -499,51 +499,33 @@ class _SettledMessages:
         Equal messages match as many entries as there are.
         """
         found = np.full(len(keys), -1)
-        if not len(self._entries):
+        if not len(self._keys):
             return found
-        wanted = np.frombuffer(b"".join(keys), ">u8").reshape(len(keys), _KEY_LENGTH // 8)
-        starts = np.searchsorted(self._key_prefixes, wanted[:, 0])
-        inside = np.minimum(starts, len(self._key_prefixes) - 1)
-        # Nearly all keys are unique and are matched all at once.
-        hits = np.flatnonzero(
-            (self._keys[inside] == wanted).all(axis=1) & ~self._is_matched[inside]
-        )
-        places, first = np.unique(starts[hits], return_index=True)
-        found[hits[first]] = places
-        self._is_matched[places] = True
-        others = (found < 0) & (self._key_prefixes[inside] == wanted[:, 0])
-        for at in np.flatnonzero(others).tolist():
-            found[at] = self._match_one(int(starts[at]), wanted[at])
+        known = self._keys.find(np.array(keys, "S32"))
+        order = np.argsort(known, kind="stable")
+        alike = known[order]
+        places = self._next[alike] + np.arange(len(alike)) - np.searchsorted(alike, alike)
+        fits = (alike >= 0) & (places < self._ends[alike])
+        found[order[fits]] = places[fits]
+        np.add.at(self._next, alike[fits], 1)
         return found
 
     def entries(self, places: npt.NDArray[np.int64]) -> tuple[Any, Any]:
         """Return the occurrences of entries and their lots, as positions in `lots`."""
-        chosen = self._entries[places]
-        return chosen["occurrence"], chosen["lot"]
-
-    def _match_one(self, start: int, key: npt.NDArray[np.uint64]) -> int:
-        """Return the first unmatched entry at or after `start` that has the key, or -1."""
-        for place in range(start, len(self._key_prefixes)):
-            if self._key_prefixes[place] != key[0]:
-                break
-            if not self._is_matched[place] and (self._keys[place] == key).all():
-                self._is_matched[place] = True
-                return place
-        return -1
+        return self._occurrences[places], self._lots[places]
 
     def _read_entries(self) -> Iterator[npt.NDArray[Any]]:
         selection = self.selection
         for number, lot in enumerate(self.lots):
             for messages in self._ledger.settled.of_lot(lot.lot_id):
                 part = np.empty(len(messages), _ENTRY)
-                joined = b"".join([message.message_key for message in messages])
-                part["key"] = np.frombuffer(joined, f"V{_KEY_LENGTH}")
+                part["key"] = [message.message_key for message in messages]
                 part["message_id"] = [message.message_id for message in messages]
                 part["occurrence"] = [message.occurrence for message in messages]
                 part["lot"] = number
                 if selection is not None and selection.wanted is not None:
                     # The messages that a run is for are read in full.
-                    part = part[selection.wanted.find(np.frombuffer(joined, "S32")) < 0]
+                    part = part[selection.wanted.find(part["key"]) < 0]
                 yield part
 
     def _sort_entries(self, entries: npt.NDArray[Any]) -> None:
@@ -552,11 +534,11 @@ class _SettledMessages:
         entries = entries[order]
         last = np.append(entries["message_id"][1:] != entries["message_id"][:-1], True)
         entries = entries[last[: len(entries)]]
-        heads = _split_keys(entries)[:, 0]
-        self._entries = entries[np.lexsort((entries["occurrence"], heads))]
-        self._keys = _split_keys(self._entries)
-        self._key_prefixes = self._keys[:, 0].astype(np.uint64)
-        self._is_matched = np.zeros(len(self._entries), bool)
+        entries = entries[np.lexsort((entries["occurrence"], entries["key"]))]
+        self._occurrences, self._lots = entries["occurrence"].copy(), entries["lot"].copy()
+        self._keys = KeySet([entries["key"]])
+        self._ends = np.cumsum(self._keys.numbers)
+        self._next = self._ends - self._keys.numbers
 
     def _is_in_lake(self, snapshot_id: str) -> bool:
         try:
@@ -564,7 +546,3 @@ class _SettledMessages:
         except LakeError:
             return False
         return True
-
-
-def _split_keys(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.frombuffer(entries["key"].tobytes(), ">u8").reshape(len(entries), _KEY_LENGTH // 8)
