@@ -156,16 +156,13 @@ class _Settlement:
         with connect(execution.settings) as queue_manager:
             constants = queue_manager.client.CMQC
             readers = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
-            queue = queue_manager.open(run.queue, constants.MQOO_BROWSE)
-            try:
+            with queue_manager.browsing(run.queue) as queue:
                 cursor = BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
                 for sighted in self._controls.observe_settling(self._work, cursor):
                     if sighted.item is not None or self._untouched.recognize(sighted.key):
                         seen += 1
                     else:
                         others[sighted.key] += 1
-            finally:
-                queue_manager.close(queue)
             then = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
         self._readers = max(readers, then)
         # A message restored in the meantime is a new arrival; the next run handles it.

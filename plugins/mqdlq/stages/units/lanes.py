@@ -24,7 +24,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from threading import Condition, RLock, Thread
 from types import TracebackType
-from typing import Final, Generic, Self
+from typing import Final, Generic, ParamSpec, Self, TypeVar
 
 from mqdlq.errors import QueueManagerError
 from mqdlq.model import Destination
@@ -43,6 +43,10 @@ OpenLane = Callable[[int], AbstractContextManager[tuple[Source[M], QueueManager]
 """Connects for the lane of this number, from 1, and opens the queue that it gets messages from."""
 FindPlaces = Callable[[M], Collection[Destination | None]]
 """Finds the destinations among which the order of a move counts, under each name they have."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class _StoppedError(Exception):
@@ -251,6 +255,13 @@ class Lanes(Generic[M]):
             if may_begin:
                 yield move
 
+    def in_turn(self, method: Callable[P, R]) -> Callable[P, R]:
+        def call(*given: P.args, **named: P.kwargs) -> R:
+            with self.turn:
+                return method(*given, **named)
+
+        return call
+
     def require_hold(self) -> None:
         """Raise QueueManagerError unless the connection that holds the state queue is alive."""
         self._holder.inquire(self._selector)
@@ -274,6 +285,11 @@ class _LaneAccount(PutMarkers, Generic[M]):
         super().__init__(queue_manager, state_queue)
         self._lanes = lanes
         self._covered: list[str] = []
+        recorder, in_turn = lanes.recorder, lanes.in_turn
+        self.marker, self.back_out = in_turn(recorder.marker), in_turn(recorder.back_out)
+        self.may_make, self.flush = in_turn(recorder.may_make), in_turn(recorder.flush)
+        self.fail, self.leave = in_turn(recorder.fail), in_turn(recorder.leave)
+        self.skip = in_turn(recorder.skip)
 
     def put(self, marker: Marker) -> None:
         self._covered = []
@@ -282,14 +298,6 @@ class _LaneAccount(PutMarkers, Generic[M]):
     def clear(self, unit: str) -> None:
         self._covered.append(unit)
 
-    def marker(self, unit: str, messages: str, moves: Sequence[M]) -> Marker:
-        with self._lanes.turn:
-            return self._lanes.recorder.marker(unit, messages, moves)
-
-    def may_make(self, move: M) -> bool:
-        with self._lanes.turn:
-            return self._lanes.recorder.may_make(move)
-
     def intend(self, unit: str, moves: Sequence[M]) -> None:
         with self._lanes.turn:
             self._lanes.recorder.intend(unit, moves)
@@ -297,23 +305,3 @@ class _LaneAccount(PutMarkers, Generic[M]):
 
     def confirm(self, unit: str, moves: Sequence[M]) -> None:
         self._lanes.confirm(unit, moves, self._covered)
-
-    def back_out(self, unit: str, moves: Sequence[M], reason: int) -> None:
-        with self._lanes.turn:
-            self._lanes.recorder.back_out(unit, moves, reason)
-
-    def fail(self, move: M, reason: int) -> None:
-        with self._lanes.turn:
-            self._lanes.recorder.fail(move, reason)
-
-    def leave(self, move: M) -> None:
-        with self._lanes.turn:
-            self._lanes.recorder.leave(move)
-
-    def skip(self, move: M, reason: int) -> bool:
-        with self._lanes.turn:
-            return self._lanes.recorder.skip(move, reason)
-
-    def flush(self) -> None:
-        with self._lanes.turn:
-            self._lanes.recorder.flush()
