@@ -7,8 +7,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from mqdlq.headers import message_key
+from mqdlq.mqi.browse import BrowsedMessage
+
 KEY_LENGTH: Final = 32
 """The bytes of a message key."""
+
+
+def key_of(browsed: BrowsedMessage) -> bytes:
+    return message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
 
 
 class KeyIndex:

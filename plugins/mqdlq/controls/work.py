@@ -9,11 +9,11 @@ from datetime import datetime
 from enum import Flag, auto
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from mqdlq.controls.key_index import KeyIndex
+from mqdlq.controls.key_index import KeyIndex, key_of
 from mqdlq.controls.repair import Repair
 from mqdlq.controls.repair.changes import explain_delivery
 from mqdlq.controls.settings import Controls
-from mqdlq.headers import DLH_LENGTH, message_key
+from mqdlq.headers import DLH_LENGTH
 from mqdlq.ledger.messages import RunMessage
 from mqdlq.ledger.tables import MessageRepair
 from mqdlq.model import DEPARTED, Action, Destination, Outcome, PutAuthority, Step
@@ -182,7 +182,7 @@ class WorkList:
         self._keys.begin(is_absent)
         many = _MANY
         for browsed in cursor.messages():
-            key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
+            key = key_of(browsed)
             place = self._keys.find(key)
             recognised = None
             if place >= 0:

@@ -275,13 +275,13 @@ def expiring_keys(directory: str, after: datetime, until: datetime) -> Counter[b
     return found
 
 
-def count_keys(directory: str, keys: Collection[bytes]) -> Counter[bytes]:
-    """Count the messages of a finished snapshot that have one of these keys."""
+def count_keys(directory: str, keys: Collection[bytes] | None = None) -> Counter[bytes]:
+    """Count the messages of a finished snapshot by key, or those that have one of these keys."""
     # Not by pc.is_in, which builds a new table of all keys for each batch.
-    wanted, found = frozenset(keys), Counter[bytes]()
+    wanted, found = frozenset(keys or ()), Counter[bytes]()
     for batch in _all_batches(directory, ["message_key"]):
         held = batch.column("message_key").to_pylist()
-        found.update(key for key in held if key in wanted)
+        found.update(held if keys is None else (key for key in held if key in wanted))
     return found
 
 

@@ -129,7 +129,7 @@ class QueueManager:
                 raise
 
     @contextmanager
-    def _opened(self, queue: str, options: int) -> Iterator[Any]:
+    def opened(self, queue: str, options: int) -> Iterator[Any]:
         opened = self.open(queue, options | self.client.CMQC.MQOO_FAIL_IF_QUIESCING)
         try:
             yield opened
@@ -138,7 +138,7 @@ class QueueManager:
 
     def browsing(self, queue: str) -> AbstractContextManager[Any]:
         """Open a queue for browsing only, and close it when the block ends."""
-        return self._opened(queue, self.client.CMQC.MQOO_BROWSE)
+        return self.opened(queue, self.client.CMQC.MQOO_BROWSE)
 
     def inquire_queue(self, queue: str, selector: int) -> Any:
         return self.inquire_attributes(queue, selector)[0]
@@ -146,7 +146,7 @@ class QueueManager:
     def inquire_attributes(self, queue: str, *selectors: int) -> list[Any]:
         """Return attributes of a queue in the order of `selectors`; open it for inquiry only."""
         with (
-            self._opened(queue, self.client.CMQC.MQOO_INQUIRE) as opened,
+            self.opened(queue, self.client.CMQC.MQOO_INQUIRE) as opened,
             self.client.translating_errors("MQINQ", f"queue {queue}"),
         ):
             return [_value(opened.inquire(selector)) for selector in selectors]

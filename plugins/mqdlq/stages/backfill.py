@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mqdlq import directories, lake
+from mqdlq.controls.key_index import key_of
 from mqdlq.errors import HandlerError
-from mqdlq.headers import message_key
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Look, Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
@@ -23,7 +23,6 @@ from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.resources import Execution
 from mqdlq.rules import find_unstored
 from mqdlq.rules.diagnostics import listed
-from mqdlq.stages.execute.settlement import read_all_keys, read_message_keys
 from mqdlq.stages.sense import BackfillWindow, find_snapshots_in_window
 from mqdlq.stages.snapshot import taking
 
@@ -134,7 +133,7 @@ def _find_sources(
     for one in taken:
         for snapshot_id in lake.read_manifest(one.location).refers_to:
             earlier.setdefault(snapshot_id, lake.find_snapshot(lake_root, snapshot_id))
-        wanted |= Counter(read_all_keys(one.location))
+        wanted |= lake.count_keys(one.location)
     own = [one.location for one in taken]
     before = [place for _, place in sorted(earlier.items()) if place not in own]
     return [*before, *own], wanted
@@ -144,19 +143,20 @@ def _choose_newest(sources: Sequence[str], wanted: Counter[bytes]) -> list[Count
     """Return for each source how many rows of each message to take from it, the newest ones."""
     missing, chosen = Counter(wanted), []
     for location in reversed(sources):
-        taken = Counter(read_message_keys(location)) & missing
+        taken = Counter(_read_keys(location)) & missing
         missing -= taken
         chosen.append(taken)
     return chosen[::-1]
 
 
+def _read_keys(location: str) -> Iterator[bytes]:
+    return (row["message_key"] for row in lake.snapshot_rows(location, ["message_key"]))
+
+
 def _browse_message_keys(run: Run, settings: ConnectionSettings) -> Counter[bytes]:
     """Return how often each message key is on the run's queue now; nothing is removed."""
     with connect(settings) as queue_manager, queue_manager.browsing(run.queue) as queue:
-        cursor = BrowseCursor(queue_manager, queue, run.queue)
-        return Counter(
-            message_key(one.descriptor, one.total_length, one.prefix) for one in cursor.messages()
-        )
+        return Counter(map(key_of, BrowseCursor(queue_manager, queue, run.queue).messages()))
 
 
 # Report which messages of a window today's rules would treat differently.
@@ -191,7 +191,7 @@ def find_differences(
                 then.setdefault(row["message_key"], left)
     now = _read_treatments(plan)
     counted: Counter[tuple[str, str]] = Counter()
-    for browse_seq, key in enumerate(read_message_keys(put_together_at), start=1):
+    for browse_seq, key in enumerate(_read_keys(put_together_at), start=1):
         counted[then.get(key, NOT_EVALUATED), now[browse_seq]] += 1
     differences = [(*pair, number) for pair, number in counted.most_common() if pair[0] != pair[1]]
     return counted.total(), differences

@@ -15,6 +15,7 @@ from itertools import product
 from typing import Final
 
 from mqdlq import lake
+from mqdlq.controls.key_index import key_of
 from mqdlq.errors import MqDlqError
 from mqdlq.headers import DLH_LENGTH, message_key
 from mqdlq.headers.ccsid import Family
@@ -256,10 +257,6 @@ def put_on_queue_at(copy: BrowsedMessage, queue_kind: QueueKind) -> datetime | N
         codec = "ascii" if family is Family.ASCII else "cp500"
         text = copy.prefix[_DEAD_LETTERED_AT].decode(codec, "replace")
     return parse_gmt(text[:_DATE_LENGTH], text[_DATE_LENGTH:])
-
-
-def key_of(copy: BrowsedMessage) -> bytes:
-    return message_key(copy.descriptor, copy.total_length, copy.prefix)
 
 
 def possible_keys(copy: BrowsedMessage) -> Iterator[bytes]:

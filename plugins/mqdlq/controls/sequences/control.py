@@ -15,6 +15,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from mqdlq.constants import MQRC
+from mqdlq.controls.key_index import key_of
 from mqdlq.controls.sequences import KEY_FIELDS, Sequences
 from mqdlq.controls.settings import Controls
 from mqdlq.controls.work import (
@@ -34,7 +35,6 @@ from mqdlq.headers import (
     MessageDescriptorExtension,
     UnreadablePropertyError,
     describe_browsed,
-    message_key,
     read_rules_headers,
 )
 from mqdlq.headers.records import NAME_VALUE_BYTES_READ
@@ -144,8 +144,7 @@ class GroupControl(Control):
         together = []
         for _, item, token in group.members:
             found = self._cursor.find(token)
-            key = found and message_key(found.descriptor, found.total_length, found.prefix)
-            if found is None or key != item.message.message_key:
+            if found is None or (key := key_of(found)) != item.message.message_key:
                 return ()
             item.was_seen = True
             together.append(BrowsedItem(key, found, item))

@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mqdlq.constants import MQRC, reason_text
+from mqdlq.controls.key_index import key_of
 from mqdlq.controls.loops.control import forward_to
 from mqdlq.controls.registry import ControlChain
 from mqdlq.controls.repair.changes import explain_delivery
 from mqdlq.controls.work import Planned, PlannedAttempt, WorkItem, choose_step
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers import DeadLetterHeader, MessageDescriptor, message_key
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.ledger.messages import OutcomeLot
 from mqdlq.ledger.tables import Attempt, AttemptLot, Ending, Learned, OutcomeFact, Run, Try
 from mqdlq.model import SUCCESSES, AttemptState, Outcome, Step, WorkNumber
@@ -406,7 +407,9 @@ def _confirm(execution: Execution, proven: Sequence[Attempt], how: Reason) -> No
             is_wrong = run_id == attempt.run_id and outcome != fact.outcome
             if outcome is Outcome.UNKNOWN or is_wrong:
                 log.info("what run %s booked as %s is now known: %s", run_id, outcome, fact.outcome)
-                news.append(_build_learned(fact, run_id, execution.run))
+                how_it_ended = fact.outcome, fact.target_q, fact.target_q_mgr
+                by = execution.run.run_id
+                news.append(Learned(run_id, by, *how_it_ended, fact.message_id, now))
     ledger.attempts.add(confirmed, facts, news)
     for unit, attempts in _group_by_unit(confirmed):
         log.info(
@@ -416,18 +419,6 @@ def _confirm(execution: Execution, proven: Sequence[Attempt], how: Reason) -> No
             attempts[0].rule,
             how,
         )
-
-
-def _build_learned(fact: OutcomeFact, of_run: str, run: Run) -> Learned:
-    return Learned(
-        of_run=of_run,
-        message_id=fact.message_id,
-        run_id=run.run_id,
-        outcome=fact.outcome,
-        target_q=fact.target_q,
-        target_q_mgr=fact.target_q_mgr,
-        at=fact.at,
-    )
 
 
 def _find_lost_attempts(execution: Execution, standing: Sequence[Marker]) -> Iterator[Attempt]:
@@ -526,8 +517,7 @@ def _find_visible_keys(
     Messages with equal keys are indistinguishable: one visible message does not prove that the
     other is visible, too.
     """
-    met = (message_key(b.descriptor, b.total_length, b.prefix) for b in cursor.messages())
-    seen = Counter(key for key in met if key in wanted)
+    seen = Counter(key for key in map(key_of, cursor.messages()) if key in wanted)
     run = execution.run
     expected = execution.ledger.messages.residents(run.queue_manager, run.queue, wanted)
     return {key for key in wanted if seen[key] >= expected.get(key, 1)}

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 
+from mqdlq.controls.key_index import key_of
 from mqdlq.controls.registry import ControlChain
 from mqdlq.controls.repair import Repair, read_repair
 from mqdlq.controls.repair.changes import check_body
@@ -211,9 +212,9 @@ class DeadLetterSource:
         found, key = self._cursor.find(planned.browsed.token), planned.item.message.message_key
         if found == planned.browsed:
             return True  # to compare takes less time than the key
-        if found is not None and _compute_key(found) == key:
+        if found is not None and key_of(found) == key:
             return True
-        return any(_compute_key(met) == key for met in self._cursor.messages())
+        return any(key_of(met) == key for met in self._cursor.messages())
 
     def _get_one(self, planned: PlannedAttempt) -> Callable[[], None]:
         if self._is_browsed_apart and not self._find_one(planned):
@@ -261,10 +262,6 @@ class DeadLetterSource:
                 f" (message {planned.item.message.browse_seq}), so it was backed out; clear the"
                 " task",
             )
-
-
-def _compute_key(browsed: BrowsedMessage) -> bytes:
-    return message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
 
 
 # Build the put that one step of a plan requires for one message.

@@ -352,14 +352,11 @@ def _open_cursor(
     queue_manager: QueueManager, run: Run, *, gets: bool = True
 ) -> Iterator[BrowseCursor]:
     constants = queue_manager.client.CMQC
-    options = constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING
+    options = constants.MQOO_BROWSE
     if gets:
         options |= constants.MQOO_INPUT_AS_Q_DEF | constants.MQOO_SAVE_ALL_CONTEXT
-    queue = queue_manager.open(run.queue, options)
-    try:
+    with queue_manager.opened(run.queue, options) as queue:
         yield BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
-    finally:
-        queue_manager.close(queue)
 
 
 @contextmanager

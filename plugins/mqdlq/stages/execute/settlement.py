@@ -474,15 +474,3 @@ def _find_newly_settled(
         if run.carry_attempts or not needs_carry:
             settled = Ending(fact.rule, fact.action, fact.target_q, fact.target_q_mgr, fact.outcome)
             yield item.message.message_id, needs_carry, settled
-
-
-def read_message_keys(location: str) -> Iterator[bytes]:
-    """Yield the message keys of a snapshot's full rows, in browse order."""
-    return (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
-
-
-def read_all_keys(location: str) -> Iterator[bytes]:
-    """Yield the message keys of a snapshot's full rows, then those of its compact rows."""
-    yield from read_message_keys(location)
-    for batch in settled_rows(location, ["message_key"]):
-        yield from batch.column("message_key").to_pylist()

@@ -12,12 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.constants import MQRC
+from mqdlq.controls.key_index import key_of
 from mqdlq.errors import QueueManagerError
-from mqdlq.headers import (
-    DLH_LENGTH,
-    header_row,
-    message_key,
-)
+from mqdlq.headers import DLH_LENGTH, header_row
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
 from mqdlq.headers.representation import parse_gmt
 from mqdlq.lake.schema import FILLED_LATER, HEADERS
@@ -109,8 +106,7 @@ class NumberedMessage(NamedTuple):
 
 def number_messages(cursor: BrowseCursor) -> Iterator[NumberedMessage]:
     for number, met in enumerate(cursor.messages(), start=1):
-        key = message_key(met.descriptor, met.total_length, met.prefix)
-        yield NumberedMessage(number, key, met)
+        yield NumberedMessage(number, key_of(met), met)
 
 
 def inquire_lengths(queue_manager: QueueManager, queue: str) -> tuple[int, int]:
