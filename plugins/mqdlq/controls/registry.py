@@ -49,10 +49,6 @@ def browsed_length(run: Run) -> int:
     return IDENTITY_PREFIX if read_controls(run.controls).reads_headers else HEADER_ONLY
 
 
-def open_controls(execution: Execution) -> ControlChain:
-    return ControlChain(build_controls(execution))
-
-
 def build_controls(execution: Execution) -> list[Control]:
     keys, has_given_action = read_controls(execution.run.controls), execution.run.has_given_action
     asked = (one for one in REGISTRY if one.for_given_actions or not has_given_action)
@@ -68,8 +64,8 @@ class ControlChain:
     Some questions are for one control only, such as to wait for a rate: its class finds it.
     """
 
-    def __init__(self, controls: Sequence[Control]) -> None:
-        self._controls = controls
+    def __init__(self, execution: Execution) -> None:
+        self._controls = controls = build_controls(execution)
         self._groups, self._keys = _find(controls, GroupControl), _find(controls, KeyOrder)
         self._budget, self._rates = _find(controls, RunBudget), _find(controls, RateLimits)
 

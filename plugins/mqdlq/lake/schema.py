@@ -116,7 +116,6 @@ def _step_text(step: Step) -> str:
 
 @lru_cache(maxsize=4096)
 def steps_of_text(text: str) -> tuple[Step, ...]:
-    """Return the steps in a text of `steps_text`."""
     return tuple(
         Step(
             **step

@@ -69,7 +69,6 @@ class Chosen:
         return batch.filter(pa.array(self.are(batch.column("browse_seq").to_numpy()) ^ others))
 
     def are(self, browse_seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which rows are chosen."""
         return self._is_chosen[np.minimum(browse_seqs, len(self._is_chosen) - 1)]
 
 

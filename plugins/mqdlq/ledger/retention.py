@@ -488,7 +488,6 @@ class Prunes(Repository):
         return max((at for at in found if at is not None), default=None)
 
     def last(self, handler: str = "") -> t.Prune | None:
-        """Return the last prune, or that of a handler."""
         query = select_records(t.prunes, t.Prune).order_by(t.prunes.c.at.desc())
         return self._one(t.Prune, query.where(t.prunes.c.handler == handler) if handler else query)
 

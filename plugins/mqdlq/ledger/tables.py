@@ -318,7 +318,6 @@ class KnownDiagnosis:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What `found` holds."""
         record: dict[str, Any] = json.loads(self.found)
         return record
 

@@ -94,7 +94,8 @@ def review_plan(
     if approval is not None and approval.decision != "asked":
         log.info("%s by %s", approval.decision, approval.who)
     else:
-        asked = tuple(ask_guards(run, guards, ledger=ledger, plan=directory))
+        moves = PlannedMoves.of_plan(directory)
+        asked = tuple(ask_about(run, guards, moves, ledger, snapshot_of=run.run_id))
         need = "a run that acts would need" if run.dry_run else "needs"
         for _, text in asked:
             log.info("%s an approval: %s", need, text)
@@ -224,11 +225,6 @@ class PlannedMoves:
             moves.actions.update(dict.fromkeys(actions, messages))
             moves.targets |= {(s.target_q, s.target_q_mgr) for s in steps if s.target_q}
         return moves
-
-
-def ask_guards(run: Run, guards: ApprovalGuards, *, ledger: Ledger, plan: str) -> list[Question]:
-    moves = PlannedMoves.of_plan(plan)
-    return [*ask_about(run, guards, moves, ledger, snapshot_of=run.run_id)]
 
 
 def ask_about(

@@ -117,7 +117,6 @@ def check_comparisons(run: Run, taken: Iterable[TakenSnapshot], *, apply: bool) 
 
 
 def drop_pruned(taken: Iterable[TakenSnapshot]) -> list[TakenSnapshot]:
-    """Return the snapshots that have not been pruned."""
     return [one for one in taken if lake.snapshot_stands(one.location)]
 
 

@@ -13,7 +13,7 @@ from mqdlq import lake
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.ledger.tables import Approval, causes
-from mqdlq.stages.approve import ask_guards
+from mqdlq.stages.approve import PlannedMoves, ask_about
 from mqdlq.stages.execute import Execution, make_pass, settle
 from mqdlq.stages.snapshot.taking import record_causes
 from tests.support.world import World
@@ -44,7 +44,8 @@ def asked(world: World, execution: Execution, **guards: Any) -> list[tuple[str, 
     assert plan is not None
     record_causes(execution.run, ledger=world.ledger)
     directory = lake.plan_directory(world.lake_root, plan.plan_id)
-    return ask_guards(execution.run, ApprovalGuards(**guards), ledger=world.ledger, plan=directory)
+    run, moves = execution.run, PlannedMoves.of_plan(directory)
+    return [*ask_about(run, ApprovalGuards(**guards), moves, world.ledger, snapshot_of=run.run_id)]
 
 
 def test_all_guards_are_off_by_default(world: World) -> None:

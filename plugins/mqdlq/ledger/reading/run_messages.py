@@ -184,7 +184,6 @@ class RunMessages(Repository):
                 yield key, listed(*row), number
 
     def count_tried(self, run_id: str, rule: int, target_q: str, target_q_mgr: str) -> int:
-        """Count the messages of a run on which a rule was tried with a target."""
         made = t.attempts.c
         is_on_target = (made.target_q == target_q) & (made.target_q_mgr == target_q_mgr)
         query = sa.select(sa.func.count(made.message_id.distinct()))

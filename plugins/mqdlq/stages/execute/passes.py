@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from mqdlq.constants import reason_text
-from mqdlq.controls.registry import ControlChain, browsed_length, open_controls
+from mqdlq.controls.registry import ControlChain, browsed_length
 from mqdlq.controls.repair import Repair
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import BrowsedItem, Planned, PlannedAttempt, WorkItem
@@ -180,7 +180,7 @@ def make_pass(execution: Execution) -> PassResult:
         started = _begin_or_resume_pass(execution)
         work = pending_steps.load_work_list(run, ledger, execution.lake_root)
         pending_steps.skip_leased_messages(work, execution)
-        controls = open_controls(execution)
+        controls = ControlChain(execution)
         controls.observe_queue(work, cursor)
         stop = StopWatch(execution)
         given = work, cursor, controls, repair

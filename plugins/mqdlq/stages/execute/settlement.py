@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from mqdlq.controls.key_index import KeyIndex
-from mqdlq.controls.registry import browsed_length, open_controls
+from mqdlq.controls.registry import ControlChain, browsed_length
 from mqdlq.controls.repair.changes import describe_changes
 from mqdlq.controls.settings import read_controls
 from mqdlq.controls.work import WorkItem
@@ -119,7 +119,7 @@ class _Settlement:
         location = self.snapshot.location
         self._work = pending_steps.load_work_list(run, ledger, execution.lake_root)
         self._untouched = UntouchedMessages(location, is_for_some=run.is_for_some)
-        self._controls = open_controls(execution)
+        self._controls = ControlChain(execution)
         self._missing: Sequence[tuple[int, Mapping[str, Any]]] = ()  # settled, and not met
         self._readers = 0  # handles that had the queue open for input around the last browse
         self._departed_elsewhere: Mapping[int, str] = {}  # the other run by message id

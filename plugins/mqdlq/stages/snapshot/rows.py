@@ -361,7 +361,6 @@ class Highlighter:
         self._backout_rules: dict[str, BackoutRule | None] = {}
 
     def add_to(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows with the highlights of their messages."""
         names = ("dlh_dest_q_name", "dlh_dest_q_mgr_name", "backout_count", "dlh_reason")
         queues, managers, counts, reasons = (rows.column(name).to_pylist() for name in names)
         rules = list(map(self._find_backout_rule, queues, managers))

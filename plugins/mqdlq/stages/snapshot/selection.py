@@ -7,7 +7,7 @@ meet it in the run's own snapshot. Nothing here needs DuckDB.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from mqdlq.errors import HandlerError
 from mqdlq.lake import Snapshot
 from mqdlq.lake.filters import Presence, Where, mask_of, parse_where
-from mqdlq.lake.row_masks import Keys, KeySet, Mask, all_of, keys_of
+from mqdlq.lake.row_masks import KeySet, Mask, all_of, keys_of
 from mqdlq.lake.selected import rows_that_meet
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.message_facts import UNKNOWN_MESSAGE
@@ -78,7 +78,9 @@ class Selection:
                 f"as_of: snapshot {run.as_of} is of {snapshot.queue[1]} of {snapshot.queue[0]};"
                 f" expected one of {run.queue} of {run.queue_manager}",
             )
-        return cls(KeySet(keys_that_meet(snapshot.directory, mask)), all_of(()), classes, holds)
+        found = rows_that_meet(snapshot.directory, mask, ())
+        keys = KeySet(keys_of(batch.column("message_key")) for batch in found)
+        return cls(keys, all_of(()), classes, holds)
 
     @property
     def absent(self) -> int:
@@ -136,12 +138,6 @@ def held_messages(handler: str, ledger: Ledger) -> HeldMessages:
 
 
 def are_held(held: KeySet | None, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Return which rows a hold covers."""
     if held is None:
         return np.ones(len(rows), bool)
     return held.find(keys_of(rows.column("message_key"))) >= 0
-
-
-def keys_that_meet(directory: str, mask: Mask) -> Iterator[Keys]:
-    for batch in rows_that_meet(directory, mask, ()):
-        yield keys_of(batch.column("message_key"))

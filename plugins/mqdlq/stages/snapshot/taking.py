@@ -83,7 +83,7 @@ def take_snapshot(
     chosen, taken_at = options or SnapshotOptions(), clock()
     snapshot_id = new_snapshot_id(taken_at)
     selection = Selection.of(execution)
-    known = _SettledMessages(run, chosen, ledger, lake_root, selection)
+    known = _SettledMessages(execution, chosen, selection)
     because = known.load(taken_at)
     if because and not run.has_given_action:  # a given action has no settled messages
         progress(f"every message is read in full: {because}")
@@ -116,27 +116,22 @@ def new_snapshot_id(at: datetime) -> str:
 
 
 def finish_snapshot(
-    writer: lake.SnapshotWriter,
-    run: Run,
-    taken_at: datetime,
-    *,
-    payload: str = "none",
-    payload_key_id: str = "",
-    put_together_from: tuple[str, ...] = (),
+    writer: lake.SnapshotWriter, run: Run, taken_at: datetime, **described: Any
 ) -> lake.SnapshotManifest:
-    """Complete a snapshot with the run's frozen rules and the rest of its description."""
+    """Complete a snapshot with the run's frozen rules and the rest of its description.
+
+    `described` are further fields of the manifest.
+    """
     return writer.finish(
         taken_at=taken_at,
         taken_by=run.started_by,
         rules_digest=run.rules_digest,
         rules_text=run.rules_text,
         nul_as_blank=run.nul_as_blank,
-        payload=payload,
-        payload_key_id=payload_key_id,
-        put_together_from=put_together_from,
         message_keys=run.message_keys,
         has_given_action=run.has_given_action,
         queue_kind=run.queue_kind,
+        **described,
     )
 
 
@@ -460,15 +455,10 @@ class _SettledMessages:
     """
 
     def __init__(
-        self,
-        run: Run,
-        options: SnapshotOptions,
-        ledger: Ledger,
-        lake_root: str,
-        selection: Selection | None = None,
+        self, execution: Execution, options: SnapshotOptions, selection: Selection | None
     ) -> None:
-        self._run, self._ledger, self._lake_root = run, ledger, lake_root
-        self._options, self.selection = options, selection
+        self._run, self._ledger = execution.run, execution.ledger
+        self._lake_root, self._options, self.selection = execution.lake_root, options, selection
         self.lots: list[Row] = []
         self._sort_entries(np.empty(0, _ENTRY))
 

@@ -12,7 +12,7 @@ import pytest
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.lake import plan_directory
-from mqdlq.stages.approve import ask_guards, review_plan
+from mqdlq.stages.approve import PlannedMoves, ask_about, review_plan
 from mqdlq.stages.snapshot.taking import record_causes
 from mqdlq.tools.acting import AskedAction, Preview, Selection, Sources, Verb, build_preview
 from tests.support.world import World
@@ -81,9 +81,8 @@ def test_a_preview_says_all_that_the_guards_of_the_run_ask(world: World, verb: V
     assert plan is not None
     directory = plan_directory(world.lake_root, plan.plan_id)
 
-    questions = ask_guards(
-        execution.run, ApprovalGuards(**ALL), ledger=world.ledger, plan=directory
-    )
+    guards, moves = ApprovalGuards(**ALL), PlannedMoves.of_plan(directory)
+    questions = ask_about(execution.run, guards, moves, world.ledger, snapshot_of="run-2")
 
     assert announced == tuple(text for _, text in questions)
     assert len(announced) >= 2 - (verb is Verb.LEAVE)
