@@ -454,7 +454,7 @@ async def find_work_for_next_run(
     # messages look like new ones.
     last = await account()
     there = await depth()
-    why = _find_watch_after_account(run, last, handler.rescan_interval).find_work(there, now)
+    why = find_watch(run, last, handler.rescan_interval).find_work(there, now)
     return QueueState(there, why, last.at if last else None)
 
 
@@ -474,25 +474,13 @@ def should_report(
     return is_news or now - at >= REPEAT_EVENT_AFTER
 
 
-def find_watch(
-    run: Run, ledger: Ledger, rescan_interval: timedelta | None = None, *, follows: bool = False
-) -> Watch:
+def find_watch(run: Run, account: LastAccount | None, rescan_interval: timedelta | None) -> Watch:
     """Return what counts as work for a run, by the account that the last run left of its queue.
 
     For a requested run every message is work. Settled messages are scanned again after
     `rescan_interval`, by default 10 x RETRYINT. IBM's handler rescans, too; only a browse detects
-    that as many messages came as left. For a run that `follows` another one only arrivals are work:
-    nothing that is due for messages that stayed can start one run after another without end.
+    that as many messages came as left.
     """
-    last = ledger.accounts.last(run.queue_manager, run.queue)
-    if follows:
-        return Watch(last.left if last else 0)
-    return _find_watch_after_account(run, last, rescan_interval)
-
-
-def _find_watch_after_account(
-    run: Run, account: LastAccount | None, rescan_interval: timedelta | None
-) -> Watch:
     if account is None or run.run_type in REQUESTED_RUN_TYPES:
         return Watch()
     if account.rules_digest != run.rules_digest:
@@ -717,13 +705,18 @@ def _find_interrupted_run(run: Run, sensing: SenseResources) -> datetime | None:
 def _find_watch(run: Run, sensing: SenseResources) -> Watch:
     """Return what counts as work; messages about which a run awaits an approval do not.
 
-    Otherwise further runs would request the same approval until the limit of active runs.
+    Otherwise further runs would request the same approval until the limit of active runs. For a run
+    that follows another one only arrivals are work.
     """
     follows = bool(sensing.options.follows)
     is_asked_for = sensing.is_watched or (run.run_type in REQUESTED_RUN_TYPES and not follows)
     asked = None if is_asked_for else sensing.ledger.plans.open_question(run)
     if asked is None or not sensing.awaits_approval(asked[0]):
-        return find_watch(run, sensing.ledger, sensing.handler.rescan_interval, follows=follows)
+        last = sensing.ledger.accounts.last(run.queue_manager, run.queue)
+        if not follows:
+            return find_watch(run, last, sensing.handler.rescan_interval)
+        # Nothing due for messages that stayed can start one run after another without end.
+        return Watch(last.left if last else 0)
     dag_run_id, messages = asked
     sensing.log.info("%s waits for an approval of its plan for %d messages", dag_run_id, messages)
     return Watch(messages)

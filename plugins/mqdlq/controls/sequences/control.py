@@ -294,12 +294,10 @@ def _find_extension(browsed: BrowsedMessage) -> tuple[Any, ...] | None:
 def find_repeated(places: Sequence[GroupPlace]) -> Reason | None:
     """Return which MsgSeqNumber several messages have that are not segments, or None."""
     numbers = Counter(place.msg_seq_number for place in places if not place.flags & _SEGMENTED)
-    repeated = (
-        Why.GROUP_ID_REPEATED(messages=many, number=number)
-        for number, many in numbers.items()
-        if many > 1
-    )
-    return next(repeated, None)
+    for number, many in numbers.items():
+        if many > 1:
+            return Why.GROUP_ID_REPEATED(messages=many, number=number)
+    return None
 
 
 def find_gaps(places: Sequence[GroupPlace]) -> Reason | None:

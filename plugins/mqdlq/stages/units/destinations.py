@@ -9,9 +9,6 @@ from mqdlq.mqi.client import hint
 from mqdlq.mqi.connect import CONNECTION_GONE_REASONS, QueueManager
 from mqdlq.mqi.inquiries import stream_advice
 
-MQTC_OFF = 0
-MQQA_PUT_INHIBITED = 1
-
 DESTINATION_REASONS = frozenset(
     MQRC[name]
     for name in (
@@ -210,8 +207,8 @@ class Destinations:
             unknown = MQRC["MQRC_UNKNOWN_OBJECT_NAME"]
             return unknown if error.reason == unknown else 0
         self._max_lengths[name, q_mgr_name] = longest
-        if triggers == MQTC_OFF:
+        if triggers == constants.MQTC_OFF:
             self._without_trigger.add((name, q_mgr_name))
-        if inhibited == MQQA_PUT_INHIBITED:
+        if inhibited == constants.MQQA_PUT_INHIBITED:
             return MQRC["MQRC_PUT_INHIBITED"]
         return MQRC["MQRC_Q_FULL"] if depth >= deepest else 0

@@ -136,7 +136,7 @@ def test_the_next_run_of_a_schedule_tries_at_once_what_was_left(world: World) ->
     settle(execution)
 
     following = replace(execution.run, run_id="run-2", run_type="scheduled")
-    watch = find_watch(following, world.ledger)
+    watch = find_watch(following, world.ledger.accounts.last("QM1", "DLQ"), None)
 
     found = watch.find_work(1, world.clock() + timedelta(seconds=1))
     assert found == "1 messages, and some of them may be tried now"

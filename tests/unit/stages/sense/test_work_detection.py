@@ -32,7 +32,7 @@ def _world(tmp_path: Path) -> World:
 
 def watch(world: World, rules: str = RULES, run_type: str = "scheduled") -> Watch:
     run = replace(world.start(rules), run_type=run_type)
-    return find_watch(run, world.ledger)
+    return find_watch(run, world.ledger.accounts.last(run.queue_manager, run.queue), None)
 
 
 def test_every_message_is_work_for_the_first_run(world: World) -> None:

@@ -348,7 +348,7 @@ def test_a_message_that_grows_old_is_handled_by_a_later_run_of_the_same_rules(
     assert world.handle(rules) == {1: "unmatched"}
     run = replace(world.start(rules), run_type="scheduled")
 
-    watch = find_watch(run, world.ledger)
+    watch = find_watch(run, world.ledger.accounts.last(run.queue_manager, run.queue), None)
     due = world.clock() + timedelta(seconds=60)
     assert watch == Watch(1, due, "the rules compare ages, remaining expiry or attempts")
     assert world.handle(rules) == {1: "unmatched"}
