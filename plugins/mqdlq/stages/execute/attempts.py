@@ -407,9 +407,8 @@ def _confirm(execution: Execution, proven: Sequence[Attempt], how: Reason) -> No
             is_wrong = run_id == attempt.run_id and outcome != fact.outcome
             if outcome is Outcome.UNKNOWN or is_wrong:
                 log.info("what run %s booked as %s is now known: %s", run_id, outcome, fact.outcome)
-                how_it_ended = fact.outcome, fact.target_q, fact.target_q_mgr
-                by = execution.run.run_id
-                news.append(Learned(run_id, by, *how_it_ended, fact.message_id, now))
+                ending = fact.outcome, fact.target_q, fact.target_q_mgr
+                news.append(Learned(run_id, execution.run.run_id, *ending, fact.message_id, now))
     ledger.attempts.add(confirmed, facts, news)
     for unit, attempts in _group_by_unit(confirmed):
         log.info(
