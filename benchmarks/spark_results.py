@@ -18,7 +18,7 @@ TARGETS = (
     ("1m-easy-100", "floor", 1.5),
     ("10m-easy-100", "floor", 1.5),
     ("1m-hard-100", "floor", 4.0),
-    ("10m-easy-100", "duckdb", 2.0),
+    ("10m-easy-100", "duckdb", 1.5),
     ("cold-1k-100", "read", 1.3),
 )
 
