@@ -28,7 +28,7 @@ from tests.unit.deploy.compose_file import services, variables
 
 LOOPBACK = "127.0.0.1"
 NAME = "mqdlq-here"
-IMAGE = f"localhost/{variables()['MQDLQ_IMAGE']}"
+IMAGE = variables()["MQDLQ_IMAGE"]
 COPIED = (
     *("docker-compose.yaml", ".env.example", "Dockerfile", ".dockerignore", "requirements.lock"),
     *("requirements-dev.lock", "pyproject.toml", "README.md", "LICENSE", "NOTICE"),
