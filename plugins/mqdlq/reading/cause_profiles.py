@@ -194,7 +194,6 @@ def profile_causes(
     *,
     ledger: Ledger,
     since: SinceSnapshot,
-    most: int = MOST_MESSAGES,
 ) -> SnapshotProfile:
     """Read a run's snapshot, its rules and its outcomes; describe each cause.
 
@@ -204,7 +203,7 @@ def profile_causes(
     table = check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table
     later = LaterReader(since.by_key)
     columns = sorted({*ROW_COLUMNS, *(columns_needed(table) if table else ())})
-    rows = _read_rows(taken.location, columns, most)
+    rows = _read_rows(taken.location, columns, MOST_MESSAGES)
     endings, ended = _endings(run, taken, rows, ledger)
     causes, of_cause = _causes_of(rows)
     gone: dict[str, Counter[str]] = defaultdict(Counter)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,9 +31,9 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield world
 
 
-def profile_of(world: World, run: Run, taken: TakenSnapshot, **options: Any) -> SnapshotProfile:
+def profile_of(world: World, run: Run, taken: TakenSnapshot) -> SnapshotProfile:
     since = world.ledger.later.of_run(run.run_id)
-    return profile_causes(run, taken, NOON, ledger=world.ledger, since=since, **options)
+    return profile_causes(run, taken, NOON, ledger=world.ledger, since=since)
 
 
 def profiles(world: World, run_id: str = "run-1") -> dict[str, CauseProfile]:
@@ -150,11 +149,14 @@ def test_expiry_is_counted_up_to_an_hour_the_morning_and_a_day(world: World) -> 
     assert found.expiries == {"hour": 1, "night": 2, "day": 3, "later": 1, "never": 1}
 
 
-def test_no_more_messages_are_read_than_the_bound(world: World) -> None:
+def test_no_more_messages_are_read_than_the_bound(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqdlq.reading.cause_profiles.MOST_MESSAGES", 2)
     fill(world)
     execution = world.plan(RULES)
 
-    found = profile_of(world, execution.run, world.recorded_snapshot("run-1"), most=2)
+    found = profile_of(world, execution.run, world.recorded_snapshot("run-1"))
 
     assert (found.read, found.messages, found.is_partial) == (2, 6, True)
 

@@ -89,7 +89,7 @@ def test_messages_that_a_later_run_moved_are_not_counted_any_more(pages: Pages) 
 def test_messages_of_a_large_snapshot_are_subtracted_beyond_the_ones_on_the_page(
     pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mqdlq.web.causes.MOST_MESSAGES", 2)
+    monkeypatch.setattr("mqdlq.reading.cause_profiles.MOST_MESSAGES", 2)
     pages.fill()
     pages.handle(ELSEWHERE_ONLY)
     listed = pages.world.ledger.messages.of_run("run-1")
