@@ -12,7 +12,6 @@ from hashlib import sha256
 from typing import IO, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mqdlq.errors import LakeError
@@ -171,32 +170,6 @@ def find_row(files: Files, column: str, value: object) -> dict[str, Any] | None:
                     rows = file.read_row_group(group).slice(values.index(value), 1)
                     return dict(rows.to_pylist()[0])
     return None
-
-
-def row_groups(files: Files, start: int = 0) -> Iterator[pa.Table]:
-    """Yield the row groups of files, from the one with this number on, counted over all files."""
-    for location, digest in files.items():
-        with open_parquet(location, digest) as file:
-            for group in range(start, file.num_row_groups):
-                yield file.read_row_group(group)
-            start = max(0, start - file.num_row_groups)
-
-
-def rows_between(
-    files: Files, column: str, first: int, last: int, columns: Sequence[str]
-) -> Iterator[pa.Table]:
-    """Yield these columns of the rows whose value in a column is in this range, both ends included.
-
-    The statistics of the column say which groups are read.
-    """
-    for location, digest in files.items():
-        with open_parquet(location, digest) as file:
-            place = file.schema_arrow.get_field_index(column)
-            for group in range(file.num_row_groups):
-                known = file.metadata.row_group(group).column(place).statistics
-                if known is None or (known.min <= last and known.max >= first):
-                    rows = file.read_row_group(group, list(columns))
-                    yield rows.filter((pc.field(column) >= first) & (pc.field(column) <= last))
 
 
 def verify(files: Files) -> None:

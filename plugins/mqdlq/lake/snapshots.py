@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import storage
-from mqdlq.lake.files import Files, Part, find_row, read_batches, row_groups, rows_between
+from mqdlq.lake.files import Files, Part, find_row, open_parquet, read_batches
 from mqdlq.lake.schema import CHOSEN, HEADERS, PAYLOAD, SETTLED, SnapshotManifest
 from mqdlq.lake.storage import checked_id, snapshot_directory
 
@@ -309,14 +309,27 @@ def payload_groups(
 
     `start` is the number of the first group. A group has some megabytes, or one longer body.
     """
-    for group in row_groups(snapshot.payload, start):
-        ends = pc.min_max(group["browse_seq"]).as_py()
-        yield group, rows_of(snapshot, ends["min"], ends["max"], columns)
+    for location, digest in snapshot.payload.items():
+        with open_parquet(location, digest) as file:
+            for number in range(start, file.num_row_groups):
+                group = file.read_row_group(number)
+                ends = pc.min_max(group["browse_seq"]).as_py()
+                yield group, rows_of(snapshot, ends["min"], ends["max"], columns)
 
 
 def rows_of(snapshot: Snapshot, first: int, last: int, columns: Sequence[str]) -> pa.Table:
-    """Return these columns of the full rows whose browse_seq is in this range."""
-    found = list(rows_between(snapshot.headers, "browse_seq", first, last, columns))
+    """Return these columns of the full rows whose browse_seq is in this range, both ends included.
+
+    The statistics of the column say which groups are read.
+    """
+    found, is_meant = [], (pc.field("browse_seq") >= first) & (pc.field("browse_seq") <= last)
+    for location, digest in snapshot.headers.items():
+        with open_parquet(location, digest) as file:
+            place = file.schema_arrow.get_field_index("browse_seq")
+            for group in range(file.num_row_groups):
+                known = file.metadata.row_group(group).column(place).statistics
+                if known is None or (known.min <= last and known.max >= first):
+                    found.append(file.read_row_group(group, list(columns)).filter(is_meant))
     return pa.concat_tables(found) if found else pa.table([], schema=pa.schema([]))
 
 

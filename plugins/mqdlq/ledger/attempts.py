@@ -27,7 +27,6 @@ from mqdlq.ledger.messages import (
     book,
     booking,
     has_departed,
-    has_outcome,
     is_at,
     lots_of,
     run_number,
@@ -105,7 +104,10 @@ class Attempts(Repository):
             .order_by(own.browse_seq, _LAST.seq)
         )
         if without:
-            query = query.where(~has_outcome(_LAST.run_id, _LAST.message_id, without))
+            booked = t.outcomes.c
+            is_same = (booked.run_id == _LAST.run_id) & (booked.message_id == _LAST.message_id)
+            has_ended = sa.exists().where(is_same, booked.outcome.in_(sorted(without)))
+            query = query.where(~has_ended)
         with self._stream(query) as rows:
             for *values, browse_seq in rows:
                 yield browse_seq, t.Attempt(*values)

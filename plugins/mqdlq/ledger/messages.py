@@ -238,15 +238,6 @@ class Listed(NamedTuple):
     outcome: t.OutcomeFact | None
 
 
-def has_outcome(
-    run_id: sa.ColumnElement[str], message_id: sa.ColumnElement[int], outcomes: Collection[Outcome]
-) -> Condition:
-    """Return the condition that a run has booked one of these outcomes of a message."""
-    booked = t.outcomes.c
-    is_it = booked.outcome.in_(sorted(outcomes))
-    return sa.exists().where(booked.run_id == run_id, booked.message_id == message_id, is_it)
-
-
 # Not by the views: SQLite would read all outcomes of all runs for an outer join of one.
 _LISTED: Final = t.listed_messages.join(t.runs)
 _LISTED_AND_ENDED: Final = _LISTED.outerjoin(

@@ -19,7 +19,7 @@ from mqdlq.ledger import Ledger
 from mqdlq.ledger.tables import Look, Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.connect import connect
 from mqdlq.resources import Execution
 from mqdlq.rules import find_unstored
 from mqdlq.rules.diagnostics import listed
@@ -72,7 +72,11 @@ def merge_snapshots(
         return lake.read_manifest(recorded.location)
     sources, wanted = _find_sources(taken, lake_root)
     if apply:
-        present = _browse_message_keys(run, execution.settings)
+        with (
+            connect(execution.settings) as queue_manager,
+            queue_manager.browsing(run.queue) as queue,
+        ):
+            present = Counter(map(key_of, BrowseCursor(queue_manager, queue, run.queue).messages()))
         wanted = Counter({key: min(number, present[key]) for key, number in wanted.items()})
     if run.named:
         wanted = Counter({key: number for key, number in wanted.items() if key in run.named})
@@ -150,12 +154,6 @@ def _choose_newest(sources: Sequence[str], wanted: Counter[bytes]) -> list[Count
 
 def _read_keys(location: str) -> Iterator[bytes]:
     return (row["message_key"] for row in lake.snapshot_rows(location, ["message_key"]))
-
-
-def _browse_message_keys(run: Run, settings: ConnectionSettings) -> Counter[bytes]:
-    """Return how often each message key is on the run's queue now; nothing is removed."""
-    with connect(settings) as queue_manager, queue_manager.browsing(run.queue) as queue:
-        return Counter(map(key_of, BrowseCursor(queue_manager, queue, run.queue).messages()))
 
 
 # Report which messages of a window today's rules would treat differently.
