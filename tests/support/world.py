@@ -35,6 +35,7 @@ from mqdlq.ledger.tables import Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.plan import resolve, steps_for, steps_without_a_dlh
+from mqdlq.resources import Resources
 from mqdlq.rules import freeze, parse
 from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, settle
 from mqdlq.stages.run_options import RunOptions
@@ -226,14 +227,7 @@ class World:
 
     def begin(self, run_id: str, handler: Handler, options: RunOptions) -> Run:
         """Prepare a run and record it, as the operator `sense` does."""
-        run = prepare_run(
-            run_id,
-            handler,
-            self.settings,
-            ledger=self.ledger,
-            clock=self.clock,
-            options=options,
-        )
+        run = prepare_run(run_id, handler, options, Resources(**self._resources))
         if self.ledger.runs.get(run.run_id) is None:
             self.ledger.runs.record(run)
         return run
@@ -265,15 +259,18 @@ class World:
         accept_plan(self.execution(run), plan_id or self.evaluate(run))
 
     def execution(self, run: Run) -> Execution:
-        return Execution(
-            run=run,
-            settings=self.settings,
-            ledger=self.ledger,
-            lake_root=self.lake_root,
-            clock=self.clock,
-            sleep=self.clock.sleep,
-            log=self.log,
-        )
+        return Execution(run=run, **self._resources)
+
+    @property
+    def _resources(self) -> dict[str, Any]:
+        return {
+            "settings": self.settings,
+            "ledger": self.ledger,
+            "lake_root": self.lake_root,
+            "clock": self.clock,
+            "sleep": self.clock.sleep,
+            "log": self.log,
+        }
 
     def evaluate(self, run: Run) -> str:
         """Evaluate the run's snapshot in this process; return the plan's id."""

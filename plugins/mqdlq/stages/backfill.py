@@ -72,11 +72,8 @@ def merge_snapshots(
         return lake.read_manifest(recorded.location)
     sources, wanted = _find_sources(taken, lake_root)
     if apply:
-        with (
-            connect(execution.settings) as queue_manager,
-            queue_manager.browsing(run.queue) as queue,
-        ):
-            present = Counter(map(key_of, BrowseCursor(queue_manager, queue, run.queue).messages()))
+        with connect(execution.settings) as manager, manager.browsing(run.queue) as queue:
+            present = Counter(map(key_of, BrowseCursor(manager, queue, run.queue).messages()))
         wanted = Counter({key: min(number, present[key]) for key, number in wanted.items()})
     if run.named:
         wanted = Counter({key: number for key, number in wanted.items() if key in run.named})

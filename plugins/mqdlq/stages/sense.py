@@ -109,21 +109,14 @@ SCHEDULED_RUN: Final = RunOptions(run_type="scheduled")
 """The options of a scheduled run."""
 
 
-def prepare_run(
-    run_id: str,
-    handler: Handler,
-    settings: ConnectionSettings,
-    *,
-    ledger: Ledger,
-    clock: Callable[[], datetime],
-    options: RunOptions,
-) -> Run:
+def prepare_run(run_id: str, handler: Handler, options: RunOptions, resources: Resources) -> Run:
     """Read the rules and find the queue of a run; the queue manager is only inquired.
 
     A recorded run is returned unchanged: the rules read at its start apply until its end. Raises
     RulesError, HandlerError or MessageKeyError before it connects, and ConnectionSettingsError or
     QueueManagerError if the queue cannot be found.
     """
+    ledger = resources.ledger
     if (pruned := ledger.prunes.pruned_run(run_id)) is not None:
         raise LedgerError(
             "MQDLQ-255",
@@ -142,7 +135,7 @@ def prepare_run(
         return recorded
     keys = ledger.message_facts.complete(options.message_keys, [handler.name])
     options = replace(options, message_keys=keys)
-    return _build_run(run_id, handler, settings, clock, options)
+    return _build_run(run_id, handler, options, resources.settings, resources.clock)
 
 
 def build_scheduled_run(
@@ -152,15 +145,15 @@ def build_scheduled_run(
 
     Nothing is recorded or inquired.
     """
-    return _build_run("", handler, settings, lambda: now, SCHEDULED_RUN, queue=queue)
+    return _build_run("", handler, SCHEDULED_RUN, settings, lambda: now, queue=queue)
 
 
 def _build_run(
     run_id: str,
     handler: Handler,
+    options: RunOptions,
     settings: ConnectionSettings,
     clock: Callable[[], datetime],
-    options: RunOptions,
     *,
     queue: str = "",
 ) -> Run:
@@ -633,14 +626,7 @@ def _check_ledger(sensing: SenseResources) -> None:
 
 def _inspect_once(sensing: SenseResources, event: Mapping[str, Any] | None) -> Decision:
     ledger, log, window = sensing.ledger, sensing.log, sensing.window
-    run = prepare_run(
-        sensing.run_id,
-        sensing.handler,
-        sensing.settings,
-        ledger=ledger,
-        clock=sensing.clock,
-        options=sensing.options,
-    )
+    run = prepare_run(sensing.run_id, sensing.handler, sensing.options, sensing)
     is_recorded = ledger.runs.get(run.run_id) is not None
     place = f"{run.queue} of {run.queue_manager}"
     step: Decision
