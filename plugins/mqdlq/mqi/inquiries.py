@@ -118,15 +118,15 @@ class InquiryPool:
         """
         answer: Future[Answer] = Future()
         with self._lock:
-            inquiry_queue = self._inquiry_queues.setdefault(settings, _InquiryQueue())
+            inquiry_queue = self._inquiry_queues.setdefault(settings, _InquiryQueue(settings))
             inquiry_queue.questions.put((question, answer))
             inquiry_queue.open += 1
             if inquiry_queue.threads < min(inquiry_queue.open, MAX_CONNECTIONS):
-                Thread(target=self._serve, args=(settings, inquiry_queue), daemon=True).start()
+                Thread(target=self._serve, args=(inquiry_queue,), daemon=True).start()
                 inquiry_queue.threads += 1  # after the start, which may fail
         return answer
 
-    def _serve(self, settings: ConnectionSettings, inquiry_queue: _InquiryQueue) -> None:
+    def _serve(self, inquiry_queue: _InquiryQueue) -> None:
         connection = None
         while True:
             try:
@@ -137,20 +137,16 @@ class InquiryPool:
                         continue
                     inquiry_queue.threads -= 1
                     if not inquiry_queue.threads:
-                        del self._inquiry_queues[settings]
+                        del self._inquiry_queues[inquiry_queue.settings]
                 break
-            connection = self._ask(settings, inquiry_queue, connection, question)
+            connection = self._ask(inquiry_queue, connection, question)
         _end(connection)
 
     def _ask(
-        self,
-        settings: ConnectionSettings,
-        inquiry_queue: _InquiryQueue,
-        connection: QueueManager | None,
-        question: _Question,
+        self, inquiry_queue: _InquiryQueue, connection: QueueManager | None, question: _Question
     ) -> QueueManager | None:
         try:
-            connection = connection or connect(settings, may_reconnect=True)
+            connection = connection or connect(inquiry_queue.settings, may_reconnect=True)
         except Exception as error:  # noqa: BLE001 (the caller gets it from the future)
             failed = [question]
             with suppress(Empty):
@@ -188,7 +184,8 @@ def shared_inquiry_pool() -> InquiryPool:
 class _InquiryQueue:
     """The inquiries of one queue manager: the number of `open` ones and of `threads`."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self.settings = settings
         self.questions: SimpleQueue[_Question] = SimpleQueue()
         self.open = 0
         self.threads = 0

@@ -80,10 +80,7 @@ class DestinationWatch(Control):
 
 
 def would_refuse(
-    queue_manager: QueueManager,
-    destinations: Collection[Destination],
-    user: str,
-    clock: Callable[[], datetime],
+    queue_manager: QueueManager, destinations: Collection[Destination], user: str, clock: Clock
 ) -> bool:
     """Whether each of these destinations would refuse a put now."""
     found = (look_at(queue_manager, one, user, clock).outlook for one in destinations)

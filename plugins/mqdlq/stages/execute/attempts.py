@@ -45,23 +45,9 @@ def _build_attempt(
     reason: int = 0,
 ) -> Attempt:
     """Return the attempt of this number to take a step; `of` are its unit, run and plan."""
-    unit, run_id, plan_id = of
-    return Attempt(
-        unit=unit,
-        run_id=run_id,
-        plan_id=plan_id,
-        message_id=item.message.message_id,
-        message_key=item.message.message_key,
-        rule=step.rule,
-        attempt_no=number,
-        action=step.action,
-        target_q=step.target_q,
-        target_q_mgr=step.target_q_mgr,
-        state=state,
-        mqrc=reason,
-        at=at,
-        cause_id=item.cause_id,
-    )
+    decision = step.rule, step.action, step.target_q, step.target_q_mgr
+    message = item.message.message_id, item.message.message_key
+    return Attempt(*decision, *of, *message, number, state, reason, at, item.cause_id)
 
 
 # Record the attempts of a pass and their outcomes.

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 from mqdlq.constants import MQRC
@@ -193,18 +192,13 @@ class UnitEngine(Generic[M]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         try:
             if kind is None:
                 self.commit()
         finally:
             if self._open_unit.unit is not None:
-                self._open_unit.unit.__exit__(kind, error, trace)
+                self._open_unit.unit.__exit__(kind, *error)
             self._recorder.flush()
 
     def clear_markers_later(self, markers: Sequence[str]) -> None:

@@ -23,7 +23,6 @@ from contextlib import AbstractContextManager
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from threading import Condition, RLock, Thread
-from types import TracebackType
 from typing import Final, Generic, ParamSpec, Self, TypeVar
 
 from mqdlq.errors import QueueManagerError
@@ -105,12 +104,7 @@ class Lanes(Generic[M]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._end(is_stopped=False)
