@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
-from enum import StrEnum
 from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Final, Self
@@ -23,7 +22,7 @@ from mqdlq.constants import ALL_NAMES
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import row_masks, row_search
 from mqdlq.ledger.reading.message_facts import KEY_DIGITS, MessageState
-from mqdlq.model import Outcome
+from mqdlq.model import InWords, Outcome
 
 ID_DIGITS: Final = 48
 LEAST_DIGITS: Final = 6
@@ -100,19 +99,14 @@ class Query(BaseModel):
         return {name: text for name, text in given.items() if text} | more
 
 
-class Presence(StrEnum):
-    """States of messages that are not outcomes."""
+class Presence(InWords):
+    """States of messages that are not outcomes, with the words for people."""
 
-    ON_QUEUE = "on_queue"
-    DEPARTED = "departed"
-    NO_OUTCOME = "no_outcome"
+    ON_QUEUE = "on_queue", "on the queue"
+    DEPARTED = "departed", "departed"
+    NO_OUTCOME = "no_outcome", "without an outcome"
 
 
-PRESENCE_WORDS: Final = {
-    Presence.ON_QUEUE: "on the queue",
-    Presence.DEPARTED: "departed",
-    Presence.NO_OUTCOME: "without an outcome",
-}
 State = Outcome | Presence
 
 

@@ -15,7 +15,7 @@ from mqdlq.handlers import load_handler
 from mqdlq.headers.ccsid import UTF_16, following_ccsid, text_codec
 from mqdlq.lake import filters
 from mqdlq.lake.archive import file_in_lake, find_copy
-from mqdlq.lake.filters import PARAMETERS, PRESENCE_WORDS, FilterError, MessageFilter
+from mqdlq.lake.filters import PARAMETERS, FilterError, MessageFilter, Presence
 from mqdlq.lake.replacements import read_replacement
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger.archive import ArchivedCopy
@@ -62,10 +62,7 @@ class ListQuery(filters.Query):
     download: FileForm = ""
 
 
-STATES: Final = {
-    **{str(state): words for state, words in PRESENCE_WORDS.items()},
-    **{str(outcome): outcome.words for outcome in Outcome},
-}
+STATES: Final = {str(state): state.words for state in (*Presence, *Outcome)}
 """The states that can be chosen, and their words."""
 
 _ALWAYS_OPEN: Final = ("text", "since", "until", "state")

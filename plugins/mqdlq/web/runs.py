@@ -184,7 +184,7 @@ def _unreported(entry: RunFacts, now: datetime) -> tuple[str, str, str]:
 
 OUTCOMES: Final = {
     **{outcome.value: outcome.words for outcome in Outcome if outcome is not Outcome.NOT_SELECTED},
-    filters.Presence.NO_OUTCOME.value: filters.PRESENCE_WORDS[filters.Presence.NO_OUTCOME],
+    filters.Presence.NO_OUTCOME.value: filters.Presence.NO_OUTCOME.words,
 }
 MESSAGES_TO_A_PAGE: Final = 100
 
