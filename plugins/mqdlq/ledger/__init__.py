@@ -14,7 +14,7 @@ from mqdlq.ledger.archive import Archive, Restorations
 from mqdlq.ledger.attempts import Attempts
 from mqdlq.ledger.audit import Audit, Epochs
 from mqdlq.ledger.controls import EvidenceChecks, Identities, Meters, Ramps
-from mqdlq.ledger.database import connect_impatiently, connect_to, refuse_changes
+from mqdlq.ledger.database import connect_to, refuse_changes
 from mqdlq.ledger.inbox import CauseChanges, Diagnoses, Inbox
 from mqdlq.ledger.messages import Messages, Outcomes
 from mqdlq.ledger.migrations import migrate, require_current
@@ -109,12 +109,3 @@ def open_ledger(url: str | None = None, *, create: bool = True) -> Ledger:
         engine.dispose()
         raise
     return Ledger(engine)
-
-
-def open_impatiently(url: str) -> Ledger:
-    """Return the ledger at a database URL for a page, which waits seconds for it at most.
-
-    No table is created or migrated: `Ledger.require_current` says whether there are any. Raises
-    LedgerUnavailableError if the URL is not valid.
-    """
-    return Ledger(connect_impatiently(url))

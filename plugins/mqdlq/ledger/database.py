@@ -338,7 +338,7 @@ _BUSY: Final = Remedy("MQDLQ-275", "try again when fewer downloads are in progre
 
 
 def connect_impatiently(text: str, clock: Callable[[], float] = time.monotonic) -> sa.Engine:
-    """Return an engine like `connect_to`, whose every use ends within seconds.
+    """Return an engine like `connect_to` for a page, whose every use ends within seconds.
 
     While the ledger is away, every use raises the LedgerUnavailableError that said so at once.
     `clock` counts seconds.

@@ -31,7 +31,8 @@ from mqdlq.airflow.hooks import connections
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.lake.filters import Query
-from mqdlq.ledger import Ledger, open_impatiently
+from mqdlq.ledger import Ledger
+from mqdlq.ledger.database import connect_impatiently
 from mqdlq.reading.exports import FORMS, Export
 from mqdlq.reading.page_paths import Paths, dag_of, handler_of
 from mqdlq.tools.acting import Sources
@@ -192,7 +193,7 @@ def ledger() -> Ledger:
 
 @cache
 def _opened(url: str) -> Ledger:
-    return open_impatiently(url)
+    return Ledger(connect_impatiently(url))
 
 
 def lake_root() -> str:
