@@ -56,7 +56,6 @@ class _Packed:
 
     packed: bytearray
     default: bytes
-    names: tuple[str, ...]
 
     def __init__(self, **fields: Any) -> None:
         """Start with the library's defaults (AttributeError for an unknown field)."""
@@ -71,12 +70,6 @@ class _Packed:
     def unpack(self, data: bytes) -> Self:
         self.packed[:] = data
         return self
-
-    def get(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.names}
-
-    def get_length(self) -> int:
-        return len(self.default)
 
     def __repr__(self) -> str:
         """Show no content, because it includes names of users and queues."""
@@ -98,5 +91,4 @@ def _packed(kind: type, structure: type[Packed]) -> type:
     default = template.pack()
     if len(default) != structure.length:
         raise TypeError(f"{kind} has {len(default)} bytes, {structure.length} are known")
-    body = {"default": default, "names": tuple(fields), **fields}
-    return type(f"Packed{kind.__name__}", (_Packed, kind), body)
+    return type(f"Packed{kind.__name__}", (_Packed, kind), {"default": default, **fields})

@@ -26,6 +26,11 @@ def _structures(module: Any) -> PackedStructures:
     return packed_structures(module)
 
 
+def fields_of(structure: Any) -> dict[str, Any]:
+    kinds = vars(type(structure)).items()
+    return {name: getattr(structure, name) for name, kind in kinds if isinstance(kind, property)}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_packed_structure_has_the_librarys_defaults(
     module: Any, structures: PackedStructures, kind: str
@@ -35,7 +40,6 @@ def test_a_packed_structure_has_the_librarys_defaults(
 
     assert isinstance(packed, getattr(module, kind))
     assert packed.pack() == own.pack()
-    assert packed.get_length() == own.get_length()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,7 +49,7 @@ def test_each_packed_field_has_the_librarys_offset(
     """Each is set to a distinct value, and the library packs and unpacks the same bytes."""
     packed, own = getattr(structures, kind)(), getattr(module, kind)()
     known = set(own.get())
-    for number, (name, value) in enumerate(packed.get().items()):
+    for number, (name, value) in enumerate(fields_of(packed).items()):
         assert name in known
         fits = number if isinstance(value, int) else bytes([64 + number]) * len(value)
         setattr(own, name, fits)
@@ -53,7 +57,7 @@ def test_each_packed_field_has_the_librarys_offset(
 
     assert packed.pack() == own.pack()
     again = getattr(structures, kind)().unpack(own.pack())
-    assert again.get() == {name: own[name] for name in packed.get()}
+    assert fields_of(again) == {name: own[name] for name in fields_of(packed)}
 
 
 def test_a_packed_structure_accepts_only_known_field_names(structures: PackedStructures) -> None:
