@@ -21,7 +21,6 @@ from mqdlq.ledger.database import (
     is_on,
     select_records,
 )
-from mqdlq.ledger.runs import is_on_queue
 from mqdlq.model import Action, AttemptState, Outcome, RampPhase
 
 
@@ -41,8 +40,9 @@ class EvidenceChecks(Repository):
     def last_at(self, queue_manager: str, queue: str, kind: str) -> datetime | None:
         """Return up to when a queue was last checked by evidence of this kind, or None."""
         check = t.evidence_checks.c
-        is_meant = is_on_queue(queue_manager, queue) & (check.kind == kind) & (check.trouble == "")
-        return self._moment(sa.select(sa.func.max(check.at)).join(t.runs).where(is_meant))
+        is_meant = is_on(t.runs, queue_manager, queue) & (check.kind == kind)
+        query = sa.select(sa.func.max(check.at)).join(t.runs)
+        return self._moment(query.where(is_meant, check.trouble == ""))
 
 
 class Identities(Repository):

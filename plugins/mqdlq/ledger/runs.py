@@ -87,7 +87,7 @@ class Runs(Repository):
         """Return when the last pass began; where attempts carry on, by any run on the queue."""
         is_counted = t.passes.c.run_id == run.run_id
         if run.carry_attempts:
-            is_counted = is_on_queue(run.queue_manager, run.queue)
+            is_counted = is_on(t.runs, run.queue_manager, run.queue)
         return self._moment(_last_pass(is_counted))
 
     def newest_pass(self, queue_manager: str, state_queue: str) -> tuple[t.Run, datetime] | None:
@@ -115,13 +115,9 @@ class Runs(Repository):
         return found.run_id if found and found.rules_digest != run.rules_digest else ""
 
 
-def is_on_queue(queue_manager: str, queue: str) -> Condition:
-    return is_on(t.runs, queue_manager, queue)
-
-
 def is_beside(run: t.Run) -> Condition:
     """Return the condition that a run is another one on a run's queue."""
-    return is_on_queue(run.queue_manager, run.queue) & (t.runs.c.run_id != run.run_id)
+    return is_on(t.runs, run.queue_manager, run.queue) & (t.runs.c.run_id != run.run_id)
 
 
 def _last_pass(is_counted: Condition) -> sa.Select[Any]:
@@ -270,7 +266,7 @@ class Accounts(Repository):
 
     def last(self, queue_manager: str, queue: str) -> LastAccount | None:
         """Return the last account of a whole queue, dry runs left out, or None."""
-        seen, is_here = t.sightings.c, is_on_queue(queue_manager, queue)
+        seen, is_here = t.sightings.c, is_on(t.runs, queue_manager, queue)
         left = (seen.depth - seen.arrived).label("left")
         query = (
             sa.select(t.runs.c.run_id, t.runs.c.rules_digest, left, seen.at, seen.next_pass_at)

@@ -28,10 +28,11 @@ from mqdlq.ledger.database import (
     in_turn,
     inserted,
     is_last,
+    is_on,
     select_records,
 )
 from mqdlq.ledger.messages import book, has_departed, is_at, lots_of, run_number
-from mqdlq.ledger.runs import IS_FOR_ALL, has_acted, is_beside, is_on_queue, whole_runs_before
+from mqdlq.ledger.runs import IS_FOR_ALL, has_acted, is_beside, whole_runs_before
 from mqdlq.model import GIVEN_ACTION, AttemptState, Disposition, MessageClass
 
 _COUNTS: Final = ("messages", "settled", "queues", "first_at", "last_at")
@@ -57,7 +58,7 @@ class Snapshots(Repository):
     ) -> list[t.TakenSnapshot]:
         """Return the snapshots taken of a queue in a time, no backfills, oldest first."""
         at = t.snapshots.c.taken_at
-        is_browsed = is_on_queue(queue_manager, queue) & (t.runs.c.run_type != "backfill")
+        is_browsed = is_on(t.runs, queue_manager, queue) & (t.runs.c.run_type != "backfill")
         query = self.taken(is_browsed, (at >= start) & (at < end))
         return self._list(t.TakenSnapshot, query.order_by(at))
 
@@ -328,7 +329,7 @@ class Plans(Repository):
         query = (
             sa.select(t.runs.c.run_id, t.plans.c.location)
             .join(t.plans, t.plans.c.run_id == t.runs.c.run_id)
-            .where(is_on_queue(run.queue_manager, run.queue), t.runs.c.handler == run.handler)
+            .where(is_on(t.runs, run.queue_manager, run.queue), t.runs.c.handler == run.handler)
             .where(IS_FOR_ALL, t.runs.c.started_at < run.started_at)
         )
         row = self._first(query.order_by(t.runs.c.started_at.desc()))

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from mqdlq.causes import Cause
 from mqdlq.ledger import tables as t
-from mqdlq.ledger.database import Condition, Repository, Row, is_last, total
-from mqdlq.ledger.runs import IS_FOR_ALL, is_on_queue
+from mqdlq.ledger.database import Condition, Repository, Row, is_last, is_on, total
+from mqdlq.ledger.runs import IS_FOR_ALL
 from mqdlq.ledger.snapshots import CAUSE_IN_ROW, cause_in_row
 from mqdlq.model import Outcome
 
@@ -98,7 +98,7 @@ _ACTS_ON_ALL: Final = _IS_WHOLE & ~t.runs.c.dry_run
 
 def _within(span: Span) -> Condition:
     started = (t.runs.c.started_at >= span.start) & (t.runs.c.started_at < span.end)
-    return (t.runs.c.handler == span.handler) & is_on_queue(*span.place) & started
+    return (t.runs.c.handler == span.handler) & is_on(t.runs, *span.place) & started
 
 
 # Causes over time: when a queue had which cause, and which are new or returned.
@@ -178,7 +178,7 @@ class CauseHistories(Repository):
 
     def of_queue(self, queue_manager: str, queue: str, at_most: int = RUNS) -> CausesOverTime:
         """Return the causes that the last `at_most` runs met on a queue."""
-        is_counted = is_on_queue(queue_manager, queue) & _IS_WHOLE
+        is_counted = is_on(t.runs, queue_manager, queue) & _IS_WHOLE
         compared = self._observed(is_counted, at_most)
         found = defaultdict[Cause, list[tuple[int, CauseSighting]]](list)
         position = {run_id: number for number, run_id in enumerate(compared)}
