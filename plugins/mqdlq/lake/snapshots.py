@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -107,8 +108,13 @@ class SnapshotWriter:
         self._parts["headers"].begin()  # readers need the directory even if there are no rows
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._open.__exit__(*error)  # type: ignore[arg-type]
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open.__exit__(kind, error, traceback)
 
     def count(self, message_key: bytes, length: int) -> None:
         """Count a message in browse order; its row may be added later."""
@@ -136,10 +142,17 @@ class SnapshotWriter:
         self._settled_messages += len(batch)
         self._refers_to.update(batch.column("snapshot_id").unique().to_pylist())
 
-    def write_payload(self, *values: Any) -> None:
-        """Add stored bytes of a message's body: the values of the columns in `PAYLOAD`."""
-        row = dict(zip(PAYLOAD.names, values, strict=True))
-        self._parts["payload"].add(row, len(row["payload"]))
+    def write_payload(
+        self,
+        browse_seq: int,
+        message_key: bytes,
+        length: int,
+        payload: bytes,
+        properties: bytes | None = None,
+    ) -> None:
+        """Add stored bytes of a message's body; `length` is its full length in bytes."""
+        values = (browse_seq, message_key, length, payload, properties)
+        self._parts["payload"].add(dict(zip(PAYLOAD.names, values, strict=True)), len(payload))
 
     def finish(self, *, taken_at: datetime, **described: Any) -> SnapshotManifest:
         """Close the data files and write the manifest; with it, the snapshot exists.

@@ -4,7 +4,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError
@@ -115,15 +115,28 @@ def url_of(text: str) -> URL:
     return url.set(drivername=driver)
 
 
-def postgresql_url(*, query: Mapping[str, object], **parts: Any) -> str:
+def postgresql_url(
+    *,
+    username: str | None,
+    password: str | None,
+    host: str | None,
+    port: int | None,
+    database: str | None,
+    query: Mapping[str, object],
+) -> str:
     """Return the URL of a PostgreSQL database, with the password in it.
 
-    The `parts` are those of `URL.create`; an empty one is not given. `query` holds parameters of
-    libpq, such as `sslmode`.
+    `query` holds parameters of libpq, such as `sslmode`. An empty value is one that is not given.
     """
-    given = {name: part or None for name, part in parts.items()}
-    texts = {name: str(value) for name, value in query.items()}
-    url = URL.create(DRIVERS["postgresql"], **given, query=texts)
+    url = URL.create(
+        DRIVERS["postgresql"],
+        username=username or None,
+        password=password or None,
+        host=host or None,
+        port=port,
+        database=database or None,
+        query={name: str(value) for name, value in query.items()},
+    )
     return url.render_as_string(hide_password=False)
 
 
