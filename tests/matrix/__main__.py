@@ -1,9 +1,9 @@
 """Install the wheel beside each version of Python, Airflow and Spark, and use it there.
 
 `make matrix` builds the environment of one cell after another with uv: the wheel, under the
-constraints of the cell's Airflow version. There it parses a DAG file, handles the demo's
-dead-letter queue by one DAG run, and runs the fast tests. It then removes the environment, and
-records the result in tests/matrix/results.json. `make docs-pages` writes the page from that file.
+constraints of the cell's Airflow version. There it parses a DAG file, proves the contract and the
+demo as `make prove` does, and runs the fast tests. It then removes the environment, and records
+the result in tests/matrix/results.json. `make docs-pages` writes the page from that file.
 
 A cell that passed with the same wheel is not run again, so an interrupted matrix continues.
 The cell `next` has the newest Airflow and Spark that the registry has, pre-releases included,
@@ -40,9 +40,12 @@ from tests.matrix.cells import (
     select,
     without_spark,
 )
+from tests.proof.results import FILE
+from tests.proof.results import Result as Proof
 from tests.support.paths import ROOT
 
 PLACE: Final = ROOT / "var" / "matrix"
+HANDLERS: Final = ROOT / "include" / "rules"
 UV: Final = Path(sys.executable).with_name("uv")
 TEST_TOOLS: Final = ("pytest", "pytest-xdist", "hypothesis", "duckdb", "moto[server]", "mkdocs")
 """Packages that the fast tests import and the product does not need."""
@@ -57,6 +60,7 @@ OF_S3: Final = "moto"
 SHOWN: Final = (
     "apache-airflow-core",
     "apache-airflow-providers-apache-spark",
+    "apache-airflow-providers-ibm-mq",
     "pyspark",
     "ibmmq",
     "pymqi",
@@ -74,7 +78,9 @@ from mqdlq.airflow import handler_dags
 
 globals().update(handler_dags({directory!r}))
 """
-ACCOUNT: Final = re.compile(r"(?m)^\d+ messages: .*The account adds up\.$")
+PROOFS: Final = ("contract", "demo")
+"""What is proved in a cell; least privilege and kills depend on no version of these axes."""
+
 TESTED: Final = re.compile(r"(?m)^\d+ passed.*?(?= in )")
 OURS: Final = re.compile("AIRFLOW|MQDLQ_|PYTHON|SPARK_|VIRTUAL_ENV")
 """Variables that would change what runs in a cell."""
@@ -91,7 +97,6 @@ class Environment:
         self.cell = cell
         self.directory = PLACE / str(cell)
         self.venv = self.directory / "venv"
-        self.home = self.directory / "home"
         self.python = self.venv / "bin" / "python"
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
@@ -134,11 +139,12 @@ class Environment:
         add = (UV, "pip", "install", "--quiet", "--python", self.python, *limits)
         ours, embedded = (wheel.as_uri() for wheel in wheels)
         extras = EXTRAS if ahead else f"{EXTRAS},s3"
-        product = (f"mqdlq[{extras}] @ {ours}", f"embedded-mq @ {embedded}")
+        product = [f"mqdlq[{extras}] @ {ours}", f"embedded-mq @ {embedded}"]
+        if cell.provider != "none":
+            product.append(f"apache-airflow-providers-ibm-mq=={cell.provider}")
         tools = [one for one in TEST_TOOLS if not (ahead and one.startswith(OF_S3))]
         self.run("install", *add, *ahead, f"apache-airflow=={cell.airflow}", *product, *tools)
-        if cell.client == "pymqi":
-            self.add_pymqi()
+        self.add_pymqi()
         text = self.run("packages", UV, "pip", "list", "--format=json", "--python", self.python)
         found = json.loads(text[text.index("[") : text.rindex("]") + 1])
         return {row["name"]: row["version"] for row in found if row["name"] in SHOWN}
@@ -170,29 +176,25 @@ class Environment:
     def parse(self) -> None:
         """Parse a DAG file; a warning that mqdlq causes is a failure."""
         file = self.directory / "dags.py"
-        file.write_text(DAG_FILE.format(directory=str(ROOT / "include" / "rules")))
+        file.write_text(DAG_FILE.format(directory=str(HANDLERS)))
         script = Path(__file__).with_name("parse_dags.py")
-        self.run("parse", self.python, script, file, **self._variables())
+        homes = {
+            "MQDLQ_HOME": f"{self.directory}/home",
+            "AIRFLOW_HOME": f"{self.directory}/airflow",
+        }
+        self.run("parse", self.python, script, file, MQDLQ_RULES_DIR=str(HANDLERS), **homes)
 
-    def handle(self) -> str:
-        """Handle the demo's queue by one DAG run; return the report's account."""
-        variables, mqdlq = self._variables(), self.python.with_name("mqdlq")
-        definitions = ROOT / "include" / "mqsc" / "QM1.mqsc"
-        self.run("run", mqdlq, "qm", "create", "QM1", "--mqsc", definitions, **variables)
-        settings = self.directory / "settings.json"
-        settings.write_text(json.dumps(self._extra()))
-        fill = ("-m", "mqdlq.local.demo", "--settings", settings)
-        self.run("run", self.python, *fill, **variables)
-        report = self.run("run", mqdlq, "run", "demo", **variables)
-        account = ACCOUNT.search(report)
-        if account is None:
-            raise StepFailedError("run")
-        return account[0]
+    def prove(self) -> str:
+        """Prove the contract and the demo through the cell's client; return what passed."""
+        directory = self.directory / "proof"
+        only = [part for name in PROOFS for part in ("--only", name)]
+        client = ("--client", self.cell.client, "--results", directory)
+        self.run("proof", self.python, "-m", "tests.proof", *client, *only)
+        proofs = Proof.read(directory / FILE).proofs
+        return ", ".join(f"{name} {counts.passed} passed" for name, counts in proofs.items())
 
     def test(self, processes: str) -> str:
         """Run the fast tests of the checkout, over both clients; return how many passed."""
-        if self.cell.client != "pymqi":
-            self.add_pymqi()
         report = self.run(
             "tests",
             *(self.python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider"),
@@ -206,30 +208,18 @@ class Environment:
 
     def remove(self) -> None:
         """Remove everything but the logs."""
-        shutil.rmtree(self.venv, ignore_errors=True)
-        shutil.rmtree(self.home, ignore_errors=True)
-
-    def _extra(self) -> dict[str, str]:
-        return {"queue_manager": "QM1", "transport": "embedded", "client": self.cell.client}
-
-    def _variables(self) -> dict[str, str]:
-        connection = {"conn_type": "ibmmq", "extra": self._extra()}
-        return {
-            "MQDLQ_HOME": str(self.home),
-            "AIRFLOW_HOME": str(self.home / "airflow"),
-            "MQDLQ_RULES_DIR": str(ROOT / "include" / "rules"),
-            "AIRFLOW_CONN_MQ_DEMO": json.dumps(connection),
-        }
+        for name in ("venv", "home", "airflow"):
+            shutil.rmtree(self.directory / name, ignore_errors=True)
 
 
 def run_cell(cell: Cell, wheels: list[Path], options: argparse.Namespace) -> Result:
     """Do all steps of a cell, or those before the first that fails."""
     began, environment, wheel = time.monotonic(), Environment(cell), digest(wheels[0])
-    failed_at, packages, account, tests = "", {}, "", ""
+    failed_at, packages, proof, tests = "", {}, "", ""
     try:
         packages = environment.install(wheels, options.constraints)
         environment.parse()
-        account = environment.handle()
+        proof = environment.prove()
         if not options.without_tests:
             tests = environment.test(options.processes)
     except StepFailedError as error:
@@ -244,7 +234,7 @@ def run_cell(cell: Cell, wheels: list[Path], options: argparse.Namespace) -> Res
         wheel=wheel,
         constraints=OFFICIAL if options.constraints else RECREATED,
         packages=packages,
-        run=account,
+        proof=proof,
         tests=tests,
     )
 
@@ -279,7 +269,9 @@ def chosen(parts: list[str]) -> list[Cell]:
     """Return the cells that the command line names; `next` is one of versions to come."""
     if parts != [NEXT]:
         return select(parts)
-    return [Cell("3.13", newest("apache-airflow"), newest("pyspark"), "ibmmq")]
+    packages = ("apache-airflow", "pyspark", "apache-airflow-providers-ibm-mq")
+    airflow, spark, provider = map(newest, packages)
+    return [Cell("3.13", airflow, spark, "ibmmq", provider)]
 
 
 def main() -> int:

@@ -20,8 +20,12 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "airflow": ("3.3.2",),
     "spark": ("4.3.0", "4.2.0", "4.1.3", "4.0.4"),
     "client": ("ibmmq", "pymqi"),
+    "provider": ("0.1.0", "none"),
 }
-"""The versions on each axis, newest first: the last release of each minor version."""
+"""The versions on each axis, newest first: the last release of each minor version.
+
+`provider` is Airflow's own provider for IBM MQ, which may be installed beside mqdlq.
+"""
 
 RELEASED: Final[Mapping[str, str]] = {
     "3.3.2": "2026-09-18",
@@ -37,12 +41,14 @@ class Cell(NamedTuple):
     airflow: str
     spark: str
     client: str
+    provider: str
 
     def __str__(self) -> str:
-        return f"python{self.python}-airflow{self.airflow}-spark{self.spark}-{self.client}"
+        versions = f"python{self.python}-airflow{self.airflow}-spark{self.spark}"
+        return f"{versions}-{self.client}-provider{self.provider}"
 
 
-AHEAD: Final = (Cell("3.13", "3.4.0b2", "4.3.0", "ibmmq"),)
+AHEAD: Final = (Cell("3.13", "3.4.0b2", "4.3.0", "ibmmq", "0.1.0"),)
 """Cells with a version that is not released yet: what they show is not a promise."""
 
 NEXT: Final = "next"
@@ -54,7 +60,7 @@ class Result:
     """The result of one cell.
 
     `failed_at` is the step that failed, or empty; `seconds` is the duration; `wheel` is the
-    beginning of the wheel's SHA-256; `run` is the account of the DAG run's report; `tests` is the
+    beginning of the wheel's SHA-256; `proof` has what passed of `make prove`; `tests` is the
     number of fast tests that passed, or empty if they were not run.
     """
 
@@ -65,7 +71,7 @@ class Result:
     wheel: str
     constraints: str
     packages: dict[str, str]
-    run: str
+    proof: str
     tests: str
 
 

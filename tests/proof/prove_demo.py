@@ -15,6 +15,7 @@ from typing import Any
 from mqdlq.mqi.connect import ConnectionSettings
 from tests.e2e.test_demo import DLQ, MQDLQ, STORY, assert_the_story_came_true, call, outcomes
 from tests.proof.queue_managers import GivenWorld
+from tests.support.paths import ROOT
 from tests.unit.deploy.test_authorities import STATE, TARGETS
 
 
@@ -31,7 +32,9 @@ def test_every_message_of_the_demo_is_where_its_rule_sends_it(
     before = browse(world, DLQ)
 
     connection = json.dumps(_connection(world.settings))
-    ended = call(home, MQDLQ, "run", "demo", AIRFLOW_CONN_MQ_DEMO=connection)
+    handlers = str(ROOT / "include" / "rules")  # which an installed wheel does not have
+    given = {"AIRFLOW_CONN_MQ_DEMO": connection, "MQDLQ_RULES_DIR": handlers}
+    ended = call(home, MQDLQ, "run", "demo", **given)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert_the_story_came_true(before, lambda queue: browse(world, queue))

@@ -19,6 +19,7 @@ _TITLES: Final = {
     "airflow": "Airflow",
     "spark": "Spark (`pyspark`)",
     "client": "MQ client",
+    "provider": "Airflow's provider for IBM MQ",
 }
 
 
@@ -29,7 +30,8 @@ def versions() -> str:
 
 def cells() -> str:
     """Return a table of the cells and their results."""
-    return table(("Python", "Airflow", "Spark", "client", "result", "fast tests", "date"), _rows())
+    axes = ("Python", "Airflow", "Spark", "client", "provider")
+    return table((*axes, "result", "proof", "fast tests", "date"), _rows())
 
 
 def _summary() -> Iterator[tuple[str, str]]:
@@ -44,4 +46,5 @@ def _rows() -> Iterator[tuple[str, ...]]:
     others = [cell for cell in results if cell not in {*covering, *AHEAD}]
     for cell in (*covering, *others, *AHEAD):
         result = results.get(cell)
-        yield (*cell, outcome(result), *((result.tests, result.date) if result else ("", "")))
+        found = (result.proof, result.tests, result.date) if result else ("", "", "")
+        yield (*cell, outcome(result), *found)
