@@ -94,17 +94,14 @@ cluster-stop: $(READY)  ## end them
 	@$(BIN)/python spark/local_cluster.py stop
 
 # Two at a time; each prints what it says at its end, and all of them run though one fails.
-CHECKS := check-types check-pages check-prose check-names check-imports check-style check-rules
+CHECKS := check-types check-prose check-names check-imports check-style check-rules
 .PHONY: $(CHECKS)
 
-check: $(READY)  ## lint, format, types, dead code, import contracts, handlers and rules tables, documentation, prose
+check: $(READY)  ## lint, format, types, dead code, import contracts, handlers and rules tables, prose
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync --keep-going $(CHECKS)
 
 check-types:
 	$(BIN)/mypy
-
-check-pages:
-	$(BIN)/pytest --quiet tests/unit/docs
 
 check-prose:
 	$(BIN)/python -m tests.support.prose
@@ -165,13 +162,11 @@ compose-test:  ## the demo on the queue manager in its container and on the Spar
 compose-prove:  ## the proof on IBM MQ in a container of its own (MQ_IMAGE=image CLIENT=ibmmq TRANSPORT=tls)
 	@bash deploy/compose.sh prove
 
-check-deploy: .tools/.set-up $(READY)  ## Dockerfile, compose file, workflows and shell scripts
+check-deploy: .tools/.set-up  ## Dockerfile, workflows and shell scripts; then `make test` has the tools of its tests
 	.tools/bin/hadolint Dockerfile
 	.tools/bin/shellcheck deploy/*.sh deploy/*/*.sh .ci/run
 	PATH="$(CURDIR)/.tools/bin:$$PATH" .tools/bin/actionlint
 	.tools/bin/zizmor --quiet --offline .github action.yml
-	$(BIN)/pytest --quiet tests/unit/deploy/test_compose.py tests/unit/deploy/image \
-	  tests/unit/workflows tests/airflow/deploy
 
 release-check:  ## whether TAG=v0.2.0 may be released: the version and the changelog say so
 	@$(PYTHON) deploy/release.py check $(TAG)

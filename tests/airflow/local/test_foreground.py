@@ -203,6 +203,7 @@ OPEN_ELSEWHERE = "MQOPEN of queue DLQ failed: MQRC_OBJECT_IN_USE (2042) [MQDLQ-1
 INHIBITED = "MQGET (browse) of queue DLQ failed: MQRC_GET_INHIBITED (2016) [MQDLQ-100]"
 
 
+@pytest.mark.long
 def test_a_run_says_why_it_failed_and_that_nothing_was_touched(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
