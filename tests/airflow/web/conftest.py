@@ -20,8 +20,9 @@ from tests.support.world import World
 __all__ = ["pages_fixture"]
 
 
-@pytest.fixture(scope="package", name="world")
+@pytest.fixture(scope="package", name="world", autouse=True)
 def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Make the world before anything else, as each file restores the environment at its end."""
     with patch.dict(os.environ):
         yield make_demo_world(tmp_path_factory.mktemp("demo"))
 
