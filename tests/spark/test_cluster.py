@@ -89,8 +89,8 @@ def test_an_evaluation_with_shipped_code_survives_a_killed_executor(
     cluster: tuple[str, Path], tmp_path: Path
 ) -> None:
     master, directory = cluster
-    table, rows = random_table(3, 7), random_rows(3, 24_000)
-    snapshot = write_rows(str(tmp_path), rows, table, rows_to_a_group=100)
+    table, rows = random_table(3, 7), random_rows(3, 140_000)  # too many for the driver alone
+    snapshot = write_rows(str(tmp_path), rows, table, rows_to_a_group=1000)
     plan = lake.plan_directory(str(tmp_path), "p")
     archive = tmp_path / "mqdlq.zip"
     write_archive(archive)
