@@ -79,7 +79,7 @@ from mqdlq.airflow import handler_dags
 globals().update(handler_dags({directory!r}))
 """
 PROOFS: Final = ("contract", "demo")
-"""What is proved in a cell; least privilege and kills depend on no version of these axes."""
+"""The proofs of a cell. The others do not depend on the versions of Python, Airflow and Spark."""
 
 TESTED: Final = re.compile(r"(?m)^\d+ passed.*?(?= in )")
 OURS: Final = re.compile("AIRFLOW|MQDLQ_|PYTHON|SPARK_|VIRTUAL_ENV")

@@ -298,15 +298,15 @@ def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
     world.ledger.runs.record_failure(
         run_id, "test", Failure("sense", "MQCONN failed"), world.clock()
     )
-    told: list[Alert] = []
+    sent: list[Alert] = []
 
     def notify(found: Sequence[Alert]) -> list[Event]:
-        told.extend(found)
+        sent.extend(found)
         return [alert.event for alert in found] if is_heard else []
 
     of_run, now = ("test", run_id, "a short text", notify), world.clock()
     send_start_failure(*of_run, ledger=world.ledger, now=now)
-    return [alert.title for alert in told]
+    return [alert.title for alert in sent]
 
 
 def test_runs_that_cannot_begin_raise_one_alert_and_a_recovery(world: World) -> None:

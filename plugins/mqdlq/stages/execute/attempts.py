@@ -45,9 +45,23 @@ def _build_attempt(
     reason: int = 0,
 ) -> Attempt:
     """Return the attempt of this number to take a step; `of` are its unit, run and plan."""
-    decision = step.rule, step.action, step.target_q, step.target_q_mgr
-    message = item.message.message_id, item.message.message_key
-    return Attempt(*decision, *of, *message, number, state, reason, at, item.cause_id)
+    unit, run_id, plan_id = of
+    return Attempt(
+        unit=unit,
+        run_id=run_id,
+        plan_id=plan_id,
+        message_id=item.message.message_id,
+        message_key=item.message.message_key,
+        rule=step.rule,
+        attempt_no=number,
+        action=step.action,
+        target_q=step.target_q,
+        target_q_mgr=step.target_q_mgr,
+        state=state,
+        mqrc=reason,
+        at=at,
+        cause_id=item.cause_id,
+    )
 
 
 # Record the attempts of a pass and their outcomes.
@@ -393,8 +407,16 @@ def _confirm(execution: Execution, proven: Sequence[Attempt], how: Reason) -> No
             is_wrong = run_id == attempt.run_id and outcome != fact.outcome
             if outcome is Outcome.UNKNOWN or is_wrong:
                 log.info("what run %s booked as %s is now known: %s", run_id, outcome, fact.outcome)
-                ending = fact.outcome, fact.target_q, fact.target_q_mgr
-                news.append(Learned(run_id, execution.run.run_id, *ending, fact.message_id, now))
+                learned = Learned(
+                    of_run=run_id,
+                    message_id=fact.message_id,
+                    run_id=execution.run.run_id,
+                    outcome=fact.outcome,
+                    target_q=fact.target_q,
+                    target_q_mgr=fact.target_q_mgr,
+                    at=fact.at,
+                )
+                news.append(learned)
     ledger.attempts.add(confirmed, facts, news)
     for unit, attempts in _group_by_unit(confirmed):
         log.info(

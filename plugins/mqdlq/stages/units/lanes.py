@@ -250,6 +250,8 @@ class Lanes(Generic[M]):
                 yield move
 
     def in_turn(self, method: Callable[P, R]) -> Callable[P, R]:
+        """Return a method of the recorder that one lane calls at a time."""
+
         def call(*given: P.args, **named: P.kwargs) -> R:
             with self.turn:
                 return method(*given, **named)
